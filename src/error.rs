@@ -1,0 +1,78 @@
+//! What people see when something goes wrong, and with which code the process ends. No I/O.
+//!
+//! Errors are `anyhow` chains: what was being done and the path in backticks at each level that knows them, the
+//! cause last. A [`Hint`] in the chain says what to type next; an [`Exit`] says which code of cli.md applies.
+
+use std::fmt;
+
+/// Exit codes, the contract of cli.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exit {
+    /// Done, or nothing to do.
+    Done = 0,
+    /// The job failed: I/O, no interpreter, no permission.
+    Failed = 1,
+    /// Usage, and recipes that can't be read.
+    Usage = 2,
+    /// Something on disk is not what was expected; it was left untouched and named.
+    Refused = 3,
+    /// A requirement or an import check failed; `status`: something is pending.
+    Unsound = 4,
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exit {}", *self as u8)
+    }
+}
+
+/// What to type next. Attach it with `.context(Hint::new("…"))`; it is printed after the chain.
+#[derive(Debug)]
+pub struct Hint(pub String);
+
+impl Hint {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An error's message, outermost first, joined by `: `; hints and exit codes left out.
+#[must_use]
+pub fn message(error: &anyhow::Error) -> String {
+    let hint = error.downcast_ref::<Hint>().map(ToString::to_string);
+    let exit = error.downcast_ref::<Exit>().map(ToString::to_string);
+    let parts: Vec<String> = error
+        .chain()
+        .map(ToString::to_string)
+        .filter(|part| Some(part) != hint.as_ref() && Some(part) != exit.as_ref())
+        .collect();
+    parts.join(": ")
+}
+
+/// The code that an error ends the process with: that of an [`Exit`] in its chain, else 1.
+#[must_use]
+pub fn exit_of(error: &anyhow::Error) -> Exit {
+    error.downcast_ref::<Exit>().copied().unwrap_or(Exit::Failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::{Context as _, anyhow};
+
+    #[test]
+    fn a_hint_and_an_exit_code_travel_with_the_error_but_not_in_its_text() {
+        let error = anyhow!("permission denied");
+        let error = Err::<(), _>(error).context(Hint::new("run as root")).context(Exit::Refused);
+        let error = error.context("can't open `x`").unwrap_err();
+        assert_eq!(message(&error), "can't open `x`: permission denied");
+        assert_eq!(error.downcast_ref::<Hint>().unwrap().0, "run as root");
+        assert_eq!(exit_of(&error), Exit::Refused);
+    }
+}

@@ -1,0 +1,2 @@
+//! rocm-fixup.
+fn main() {}
