@@ -1,5 +1,11 @@
 //! rocm-fixup as a library, for the binary, the benches and the fuzz targets. Not an API for others.
 #![allow(clippy::missing_panics_doc)]
 
+pub mod apply;
 pub mod error;
+pub mod fsops;
+pub mod ground;
+pub mod held;
+pub mod journal;
 pub mod model;
+pub mod undo;
