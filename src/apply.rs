@@ -9,7 +9,7 @@ use anyhow::Context as _;
 
 use crate::error::message;
 use crate::ground::{Drift, Ground, Swap, is_big, stage_name};
-use crate::held::Seen;
+use crate::held::{self, Seen};
 use crate::journal::{Ended, Journal, Record};
 use crate::model::{Change, Entry, Source};
 use crate::undo;
@@ -89,6 +89,15 @@ struct Run<'a> {
     id: &'a str,
 }
 
+/// How far a group has come.
+#[derive(Default)]
+struct Progress {
+    staged: Vec<usize>,
+    swapped: Vec<(usize, Swap)>,
+    /// Every change is in place; only old entries are left to remove.
+    made: bool,
+}
+
 impl Run<'_> {
     fn change(&self, index: usize) -> &Change {
         &self.ground.plan.changes[index]
@@ -100,15 +109,16 @@ impl Run<'_> {
 
     /// One group: look, stage, swap, and only then remove the old entries.
     fn group(&mut self, indices: &[usize]) -> Result<Result<(), (usize, Drift)>, Broken> {
-        let mut swapped: Vec<(usize, Swap)> = Vec::new();
-        let result = self.try_group(indices, &mut swapped);
+        let mut progress = Progress::default();
+        let result = self.try_group(indices, &mut progress);
         match result {
             Ok(Ok(())) => Ok(Ok(())),
-            Ok(Err(drift)) => match self.roll_back(indices, &swapped) {
+            Ok(Err(drift)) => match self.roll_back(&progress) {
                 Ok(()) => Ok(Err(drift)),
                 Err(error) => Err(Broken { error, rolled_back: false }),
             },
-            Err(error) => match self.roll_back(indices, &swapped) {
+            Err(error) if progress.made => Err(Broken { error, rolled_back: false }),
+            Err(error) => match self.roll_back(&progress) {
                 Ok(()) => Err(Broken { error, rolled_back: true }),
                 Err(second) => {
                     let error = error.context(format!("and then, taking it back: {}", message(&second)));
@@ -121,7 +131,7 @@ impl Run<'_> {
     fn try_group(
         &mut self,
         indices: &[usize],
-        swapped: &mut Vec<(usize, Swap)>,
+        progress: &mut Progress,
     ) -> anyhow::Result<Result<(), (usize, Drift)>> {
         for index in indices {
             if let Err(drift) = self.check(*index)? {
@@ -130,25 +140,27 @@ impl Run<'_> {
         }
         for index in indices {
             if !self.is_link(*index) {
-                self.stage_one(*index)?;
+                self.stage_one(*index, progress)?;
             }
         }
         for index in indices {
             if self.is_link(*index) {
-                self.stage_one(*index)?;
+                self.stage_one(*index, progress)?;
             }
             match self.swap_one(*index)? {
-                Ok(swap) => swapped.push((*index, swap)),
+                Ok(swap) => progress.swapped.push((*index, swap)),
                 Err(drift) => return Ok(Err((*index, drift))),
             }
         }
-        for (index, swap) in swapped.iter() {
+        for (index, swap) in &progress.swapped {
             if let Err(drift) = self.still_old(*index, *swap)? {
                 return Ok(Err((*index, drift)));
             }
         }
-        for (index, _) in swapped.drain(..) {
-            self.ground.discard(&self.change(index).at.clone(), &self.stage(index))?;
+        // From here on the group is made: an old entry that can't be removed is tidied up later.
+        progress.made = true;
+        for index in std::mem::take(&mut progress.staged) {
+            self.ground.discard(&self.change(index).at, &self.stage(index))?;
         }
         Ok(Ok(()))
     }
@@ -162,7 +174,12 @@ impl Run<'_> {
     fn check(&self, index: usize) -> anyhow::Result<Result<(), Drift>> {
         let change = self.change(index);
         let doing = || format!("can't look at `{}`", self.ground.plan.absolute(&change.at).display());
-        let now = self.ground.look(&change.at).with_context(doing)?;
+        let now = match self.ground.look(&change.at) {
+            Err(error) if held::is_link_on_the_way(&error) => {
+                return Ok(Err("a symlink or file is on its way now".to_owned()));
+            }
+            now => now.with_context(doing)?,
+        };
         let as_planned = match (&now, &change.before, &change.seen) {
             (Seen::File { id, .. }, Entry::File(_), Some(seen)) => self.ground.unchanged(id, seen),
             (_, before, _) => self.ground.holds(&change.at, before, None)?,
@@ -180,8 +197,9 @@ impl Run<'_> {
         Ok(Ok(()))
     }
 
-    fn stage_one(&mut self, index: usize) -> anyhow::Result<()> {
+    fn stage_one(&mut self, index: usize, progress: &mut Progress) -> anyhow::Result<()> {
         let change = self.change(index).clone();
+        progress.staged.push(index);
         self.ground.stage(&change.at, &self.stage(index), &change.after, false)
     }
 
@@ -206,8 +224,8 @@ impl Run<'_> {
         })
     }
 
-    fn roll_back(&mut self, indices: &[usize], swapped: &[(usize, Swap)]) -> anyhow::Result<()> {
-        for (index, swap) in swapped.iter().rev() {
+    fn roll_back(&mut self, progress: &Progress) -> anyhow::Result<()> {
+        for (index, swap) in progress.swapped.iter().rev() {
             let at = self.change(*index).at.clone();
             if *swap == Swap::Replaced {
                 if let Some(refused) = undo::step(&mut self.ground, self.id, *index)? {
@@ -217,9 +235,8 @@ impl Run<'_> {
                 self.ground.swap_back(&at, &self.stage(*index), *swap)?;
             }
         }
-        for index in indices {
-            let at = self.change(*index).at.clone();
-            self.ground.discard(&at, &self.stage(*index))?;
+        for index in &progress.staged {
+            self.ground.discard(&self.change(*index).at, &self.stage(*index))?;
         }
         Ok(())
     }

@@ -182,6 +182,13 @@ impl Dir {
     }
 }
 
+/// Whether a directory could not be opened because a component of its path is a link or no directory.
+#[must_use]
+pub fn is_link_on_the_way(error: &io::Error) -> bool {
+    let codes = [Errno::LOOP, Errno::NOTDIR, Errno::XDEV].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
 /// The identity of an open file.
 ///
 /// # Errors

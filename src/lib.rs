@@ -2,6 +2,8 @@
 #![allow(clippy::missing_panics_doc)]
 
 pub mod apply;
+pub mod cli;
+pub mod console;
 pub mod error;
 pub mod fsops;
 pub mod ground;

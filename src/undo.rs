@@ -152,7 +152,9 @@ fn unavailable(ground: &Ground<'_>, change: &Change) -> anyhow::Result<Option<St
         return changed;
     }
     let linked = matches!(&change.before, Entry::File(file) if matches!(file.source, Source::LinkTo(_)));
-    match (digest, &change.keeps) {
+    // A turned link has no kept file of its own: the content moved, and with it its time.
+    let then = change.keeps.as_ref().map(|(_, id)| *id).or(change.seen);
+    match (digest, then) {
         (Some(digest), _) => {
             let open = ground.dir(other).and_then(|dir| dir.open(other.path.name()));
             let open = open.with_context(|| format!("can't read `{}`", path.display()))?;
@@ -160,7 +162,7 @@ fn unavailable(ground: &Ground<'_>, change: &Change) -> anyhow::Result<Option<St
             if same { Ok(None) } else { changed }
         }
         // Never read: the time of the kept file must do, in seconds, which is what image layers keep of it.
-        (None, Some((_, seen))) if seconds(id.mtime) == seconds(seen.mtime) => Ok(None),
+        (None, Some(seen)) if seconds(id.mtime) == seconds(seen.mtime) => Ok(None),
         _ => changed,
     }
 }
