@@ -3,11 +3,15 @@
 
 pub mod apply;
 pub mod cli;
+pub mod compare;
 pub mod console;
+pub mod elf;
 pub mod error;
 pub mod fsops;
 pub mod ground;
 pub mod held;
 pub mod journal;
+pub mod manifest;
 pub mod model;
+pub mod scan;
 pub mod undo;
