@@ -1,0 +1,9 @@
+//! All integration tests in one binary.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "tests fail by panicking and write"
+)]
+
+mod patch_cases;
