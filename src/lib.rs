@@ -15,3 +15,4 @@ pub mod manifest;
 pub mod model;
 pub mod scan;
 pub mod undo;
+pub mod patch;

@@ -2,3 +2,12 @@
 
 mod apply;
 mod snapshot;
+//! All integration tests in one binary.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "tests fail by panicking and write"
+)]
+
+mod patch_cases;
