@@ -1,6 +1,19 @@
 //! rocm-fixup as a library, for the binary, the benches and the fuzz targets. Not an API for others.
 #![allow(clippy::missing_panics_doc)]
 
+pub mod apply;
+pub mod cli;
+pub mod compare;
+pub mod console;
+pub mod elf;
 pub mod error;
+pub mod fsops;
+pub mod ground;
+pub mod held;
+pub mod journal;
+pub mod manifest;
 pub mod model;
 pub mod python;
+pub mod scan;
+pub mod undo;
+pub mod patch;

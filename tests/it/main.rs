@@ -1,0 +1,13 @@
+//! The one integration test binary: fixture in, run, whole tree out.
+
+mod apply;
+mod snapshot;
+//! All integration tests in one binary.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "tests fail by panicking and write"
+)]
+
+mod patch_cases;
