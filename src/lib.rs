@@ -2,6 +2,7 @@
 #![allow(clippy::missing_panics_doc)]
 
 pub mod apply;
+pub mod check;
 pub mod cli;
 pub mod compare;
 pub mod console;
@@ -13,7 +14,7 @@ pub mod held;
 pub mod journal;
 pub mod manifest;
 pub mod model;
+pub mod patch;
 pub mod python;
 pub mod scan;
 pub mod undo;
-pub mod patch;

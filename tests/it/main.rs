@@ -1,8 +1,4 @@
 //! The one integration test binary: fixture in, run, whole tree out.
-
-mod apply;
-mod snapshot;
-//! All integration tests in one binary.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,4 +6,9 @@ mod snapshot;
     reason = "tests fail by panicking and write"
 )]
 
+mod apply;
 mod patch_cases;
+mod python;
+mod python_support;
+mod shape;
+mod snapshot;
