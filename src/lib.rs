@@ -6,6 +6,8 @@ pub mod check;
 pub mod cli;
 pub mod compare;
 pub mod console;
+pub mod discover;
+pub mod dist;
 pub mod elf;
 pub mod error;
 pub mod fsops;

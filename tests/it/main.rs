@@ -7,6 +7,7 @@
 )]
 
 mod apply;
+mod locate;
 mod patch_cases;
 mod python;
 mod python_support;

@@ -84,3 +84,12 @@ pub fn cc<S: AsRef<OsStr>>(source: &str, out: &Path, args: impl IntoIterator<Ite
     assert!(done.status.success(), "cc: {}", String::from_utf8_lossy(&done.stderr));
     std::fs::remove_file(file).unwrap();
 }
+
+/// A `*.dist-info` with these headers added to its METADATA.
+pub fn distribution(site: &Path, name: &str, version: &str, headers: &str) -> PathBuf {
+    let dir = site.join(format!("{}-{version}.dist-info", name.replace('-', "_")));
+    std::fs::create_dir_all(&dir).unwrap();
+    let text = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{headers}\n");
+    std::fs::write(dir.join("METADATA"), text).unwrap();
+    dir
+}
