@@ -13,6 +13,6 @@ pub mod held;
 pub mod journal;
 pub mod manifest;
 pub mod model;
+pub mod patch;
 pub mod scan;
 pub mod undo;
-pub mod patch;
