@@ -14,5 +14,6 @@ pub mod journal;
 pub mod manifest;
 pub mod model;
 pub mod patch;
+pub mod python;
 pub mod scan;
 pub mod undo;
