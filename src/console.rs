@@ -129,6 +129,13 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// There is more to do than was known.
+    pub fn grow(&self, n: u64) {
+        if let Some(bar) = &self.bar {
+            bar.inc_length(n);
+        }
+    }
+
     pub fn add(&self, n: u64) {
         if let Some(bar) = &self.bar {
             bar.inc(n);

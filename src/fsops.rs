@@ -41,16 +41,23 @@ pub enum Content<'a> {
 }
 
 /// Makes the file `name` with content and metadata, synced. It is written as `name.part` first, so that a file under
-/// `name` is always whole. Whatever fails, no part of it stays.
+/// `name` is always whole. `mtime` is in seconds since the epoch, now if `None`. Whatever fails, no part of it stays.
 ///
 /// # Errors
 /// Those of the system calls; `InvalidData` where the content isn't the expected one.
-pub fn stage_file(dir: &Dir, name: &OsStr, content: &Content<'_>, meta: &Meta) -> io::Result<()> {
+pub fn stage_file(
+    dir: &Dir,
+    name: &OsStr,
+    content: &Content<'_>,
+    meta: &Meta,
+    mtime: Option<i64>,
+) -> io::Result<()> {
     let part = part_of(name);
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(sys::openat(dir.fd(), &part, flags, Mode::from_raw_mode(0o600))?);
     let made = fill(&file, content)
         .and_then(|()| set_meta(&file, meta))
+        .and_then(|()| mtime.map_or(Ok(()), |seconds| set_mtime(&file, seconds)))
         .and_then(|()| file.sync_all())
         .and_then(|()| move_new(dir, &part, name));
     made.map_err(|error| also(error, unlink(dir, &part), "the staged file could not be removed"))
@@ -113,6 +120,15 @@ fn set_meta(file: &File, meta: &Meta) -> io::Result<()> {
         }
     }
     Ok(sys::fchmod(file, Mode::from_raw_mode(meta.mode))?)
+}
+
+fn set_mtime(file: &File, seconds: i64) -> io::Result<()> {
+    let at = |tv_nsec| sys::Timespec { tv_sec: seconds, tv_nsec };
+    let times = sys::Timestamps {
+        last_access: sys::Timespec { tv_nsec: sys::UTIME_OMIT, ..at(0) },
+        last_modification: at(0),
+    };
+    Ok(sys::futimens(file, &times)?)
 }
 
 /// Swaps two names of one directory in one step.
