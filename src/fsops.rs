@@ -223,6 +223,21 @@ pub fn write_whole(dir: &Dir, name: &OsStr, bytes: &[u8], mode: u32) -> io::Resu
     made.map_err(|error| also(error, unlink(dir, &part), "the staged file could not be removed"))
 }
 
+/// Writes a report where the user named it: whole, or not at all. Pipes and devices are written to as they are.
+///
+/// # Errors
+/// Those of the system calls.
+pub fn write_report(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if path.metadata().is_ok_and(|meta| !meta.is_file()) {
+        return std::fs::OpenOptions::new().write(true).open(path)?.write_all(bytes);
+    }
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = held::Root::open(&parent.canonicalize()?).map_err(io::Error::other)?;
+    write_whole(dir.itself(), name, bytes, 0o644)?;
+    sync_dir(dir.itself())
+}
+
 /// Joins an error with one of the clean-up after it, so that neither hides the other.
 fn also(error: io::Error, cleanup: io::Result<()>, what: &str) -> io::Error {
     match cleanup {

@@ -2,9 +2,13 @@
 #![allow(clippy::missing_panics_doc)]
 
 pub mod apply;
+pub mod check;
 pub mod cli;
+pub mod commands;
 pub mod compare;
 pub mod console;
+pub mod dedup;
+pub mod discover;
 pub mod elf;
 pub mod error;
 pub mod fsops;
@@ -15,5 +19,8 @@ pub mod manifest;
 pub mod model;
 pub mod patch;
 pub mod python;
+pub mod report;
 pub mod scan;
+pub mod session;
 pub mod undo;
+pub mod verbs;

@@ -182,8 +182,25 @@ pub fn undo(session: &mut Session<'_>, args: &cli::Undo, report: &mut Report) ->
     Ok(())
 }
 
-/// Whether any change of a plan lies where image layers stack up.
-#[must_use]
-pub fn on_overlay(site_packages: &Path) -> bool {
+/// What to do next, and what a container's file system means for what was done (facts.md, section 2).
+pub fn advise(session: &Session<'_>, report: &mut Report) {
+    let Some(dedup) = &report.dedup else { return };
+    let done = !dedup.linked.is_empty() && !report.dry_run;
+    let freed = dedup.bytes_freed;
+    if done && session.home().is_some_and(on_overlay) && freed > 0 {
+        report.notes.push(format!(
+            "lower image layers keep their {}: install the SDK, `rocm-sdk init` and rocm-fixup in one RUN",
+            crate::report::human::mib(freed)
+        ));
+    }
+    if report.dry_run && !dedup.linked.is_empty() {
+        report.next.push("rocm-fixup dedup".to_owned());
+    }
+    if dedup.conflicts.iter().any(|c| !c.allowed) {
+        report.next.push("reinstall the package that owns the named file, then rocm-fixup dedup".to_owned());
+    }
+}
+
+fn on_overlay(site_packages: &Path) -> bool {
     Journal::open(site_packages).is_ok_and(|journal| journal.site_packages().on_overlay())
 }

@@ -6,8 +6,7 @@ use std::fmt::Write as _;
 use crate::check::CheckResult;
 use crate::console::{BOLD, GREEN, RED, RESET, YELLOW, harmless};
 use crate::error::Exit;
-use crate::patch::PatchReport;
-use crate::report::{Conflict, Dedup, Report, Undo};
+use crate::report::{PatchReport, Conflict, Dedup, Report, Undo};
 
 /// Paths named of one cause before "and N more".
 const FEW: usize = 5;
