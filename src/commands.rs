@@ -26,7 +26,8 @@ pub fn main(cli: Cli) -> Exit {
         _ => return Exit::Usage,
     };
     let mut report = Report::new(name, cli.global.dry_run);
-    let result = Session::open(&console, &cli.global, &mut report).and_then(|mut s| verb(&mut s, &mut report));
+    let result =
+        Session::open(&console, &cli.global, &mut report).and_then(|mut s| verb(&mut s, &mut report));
     if let Err(error) = result {
         report.fail(&error);
     }
@@ -72,13 +73,17 @@ fn deliver(report: &Report, output: &Output, global: &Global) -> anyhow::Result<
     let text = match output.format {
         Format::Human if global.quiet && output.file.is_none() => return Ok(()),
         Format::Json => serde_json::to_string_pretty(report)? + "\n",
-        _ => human::render(report, human::Look { no_truncate: global.no_truncate, verbose: global.verbose > 0 }),
+        _ => human::render(
+            report,
+            human::Look { no_truncate: global.no_truncate, verbose: global.verbose > 0 },
+        ),
     };
     match &output.file {
         None => Console::result(&text).context("can't write to stdout"),
         Some(file) => {
             let text = if output.format == Format::Human { console::plain(&text) } else { text };
-            fsops::write_report(file, text.as_bytes()).with_context(|| format!("can't write `{}`", file.display()))
+            fsops::write_report(file, text.as_bytes())
+                .with_context(|| format!("can't write `{}`", file.display()))
         }
     }
 }

@@ -35,10 +35,8 @@ impl<'a> Session<'a> {
     /// # Errors
     /// See [`discover::locate`].
     pub fn open(console: &'a Console, global: &'a Global, report: &mut Report) -> anyhow::Result<Self> {
-        let options = discover::Options {
-            python: global.python.clone(),
-            site_packages: global.site_packages.clone(),
-        };
+        let options =
+            discover::Options { python: global.python.clone(), site_packages: global.site_packages.clone() };
         let env = discover::locate(&options)?;
         report.environment = Some(describe(&env));
         report.notes.extend(env.notes.iter().cloned());
@@ -113,7 +111,8 @@ impl<'a> Session<'a> {
         for journal in order {
             let dir = journal.site_packages();
             let waiting = || {
-                self.console.note(&format!("waiting for another rocm-fixup on {}", console::path(dir.path())));
+                self.console
+                    .note(&format!("waiting for another rocm-fixup on {}", console::path(dir.path())));
             };
             self.locks.push(lock(dir, Duration::from_secs(self.global.lock_timeout), waiting)?);
         }
@@ -121,9 +120,8 @@ impl<'a> Session<'a> {
         for (index, run) in self.runs(&journals)? {
             if run.unsettled() {
                 self.console.note(&format!("tidying up after the interrupted run {}", run.record.id));
-                tidy(&run.record, &journals[index], &allowed).with_context(|| {
-                    format!("can't tidy up after the interrupted run {}", run.record.id)
-                })?;
+                tidy(&run.record, &journals[index], &allowed)
+                    .with_context(|| format!("can't tidy up after the interrupted run {}", run.record.id))?;
                 self.continues = true;
             }
         }

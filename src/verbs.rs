@@ -78,28 +78,40 @@ fn refreshed(session: &Session<'_>) -> anyhow::Result<HashSet<(PathBuf, i128)>> 
 fn tell(planned: &DedupPlan) -> Dedup {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     Dedup {
-        linked: planned.linked.iter().map(|l| Linked {
-            path: PathText::from(l.path.as_path()),
-            target: text(&l.target),
-            was: name_of(&l.was),
-            bytes: l.bytes,
-            blake3: l.blake3.map(crate::model::Digest::to_hex),
-        }).collect(),
+        linked: planned
+            .linked
+            .iter()
+            .map(|l| Linked {
+                path: PathText::from(l.path.as_path()),
+                target: text(&l.target),
+                was: name_of(&l.was),
+                bytes: l.bytes,
+                blake3: l.blake3.map(crate::model::Digest::to_hex),
+            })
+            .collect(),
         relinked: planned.remade.iter().map(|r| PathText::from(r.path.as_path())).collect(),
         already: planned.already,
         bytes_freed: planned.bytes_freed,
-        left_alone: planned.left_alone.iter().map(|l| LeftAlone {
-            path: PathText::from(l.path.as_path()),
-            reason: name_of(&l.reason),
-            detail: l.detail.clone(),
-        }).collect(),
-        conflicts: planned.conflicts.iter().map(|c| Conflict {
-            path: PathText::from(c.path.as_path()),
-            other: c.other.as_deref().map(text),
-            reason: name_of(&c.reason),
-            detail: c.detail.clone(),
-            allowed: false,
-        }).collect(),
+        left_alone: planned
+            .left_alone
+            .iter()
+            .map(|l| LeftAlone {
+                path: PathText::from(l.path.as_path()),
+                reason: name_of(&l.reason),
+                detail: l.detail.clone(),
+            })
+            .collect(),
+        conflicts: planned
+            .conflicts
+            .iter()
+            .map(|c| Conflict {
+                path: PathText::from(c.path.as_path()),
+                other: c.other.as_deref().map(text),
+                reason: name_of(&c.reason),
+                detail: c.detail.clone(),
+                allowed: false,
+            })
+            .collect(),
     }
 }
 
@@ -162,7 +174,11 @@ pub fn undo(session: &mut Session<'_>, args: &cli::Undo, report: &mut Report) ->
         } else {
             let undone = undo::undo(record, &journals[journal], &allowed)
                 .with_context(|| format!("can't undo run {}", record.id))
-                .map_err(|e| e.context(Hint::new("mend the cause and type rocm-fixup undo again: it goes on from here")))?;
+                .map_err(|e| {
+                    e.context(Hint::new(
+                        "mend the cause and type rocm-fixup undo again: it goes on from here",
+                    ))
+                })?;
             told.restored += undone.restored.len() as u64;
             told.already += undone.already as u64;
             told.refused.extend(undone.refused.iter().map(|refused| Conflict {

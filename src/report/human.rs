@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::check::CheckResult;
 use crate::console::{BOLD, GREEN, RED, RESET, YELLOW, harmless};
 use crate::error::Exit;
-use crate::report::{PatchReport, Conflict, Dedup, Report, Undo};
+use crate::report::{Conflict, Dedup, PatchReport, Report, Undo};
 
 /// Paths named of one cause before "and N more".
 const FEW: usize = 5;
@@ -80,7 +80,11 @@ impl Page {
             by_reason.entry((conflict.allowed, &conflict.reason)).or_default().push(conflict);
         }
         for ((allowed, reason), conflicts) in by_reason {
-            let label = if allowed { format!("{YELLOW}allowed{RESET}     ") } else { format!("{RED}refused{RESET}     ") };
+            let label = if allowed {
+                format!("{YELLOW}allowed{RESET}     ")
+            } else {
+                format!("{RED}refused{RESET}     ")
+            };
             let _ = writeln!(self.text, "{label} {}: {reason}", count(conflicts.len() as u64, "path"));
             let lines = conflicts.iter().map(|c| {
                 let other = c.other.as_ref().map(|o| format!(" ({})", harmless(o))).unwrap_or_default();
@@ -95,23 +99,38 @@ impl Page {
         let would = report.dry_run || report.command == "status";
         if !dedup.linked.is_empty() {
             let of = |was: &str| dedup.linked.iter().filter(|l| l.was == was).count() as u64;
-            let kinds: Vec<String> = [("hard-link", "hard link"), ("copy", "copie"), ("reversed", "reversed link")]
-                .iter()
-                .filter(|(was, _)| of(was) > 0)
-                .map(|(was, one)| if *was == "copy" && of(was) == 1 { "1 copy".to_owned() } else { count(of(was), one) })
-                .collect();
+            let kinds: Vec<String> =
+                [("hard-link", "hard link"), ("copy", "copie"), ("reversed", "reversed link")]
+                    .iter()
+                    .filter(|(was, _)| of(was) > 0)
+                    .map(|(was, one)| {
+                        if *was == "copy" && of(was) == 1 { "1 copy".to_owned() } else { count(of(was), one) }
+                    })
+                    .collect();
             let label = if would { "to merge" } else { "merged" };
-            let freed = if dedup.bytes_freed > 0 { format!("; {} freed", mib(dedup.bytes_freed)) } else { String::new() };
+            let freed = if dedup.bytes_freed > 0 {
+                format!("; {} freed", mib(dedup.bytes_freed))
+            } else {
+                String::new()
+            };
             let names = count(dedup.linked.len() as u64, "library name");
             self.line(label, &format!("{names}: {}{freed}", kinds.join(", ")));
             if self.look.verbose || self.look.no_truncate {
-                let lines = dedup.linked.iter().map(|l| format!("{} -> {}", harmless(&l.path.path), harmless(&l.target)));
+                let lines = dedup
+                    .linked
+                    .iter()
+                    .map(|l| format!("{} -> {}", harmless(&l.path.path), harmless(&l.target)));
                 self.few(lines.collect());
             }
         }
         if !dedup.relinked.is_empty() {
             let label = if would { "to re-link" } else { "re-linked" };
-            self.line(label, &count(dedup.relinked.len() as u64, "device-manifest entr").replace("entrs", "entries").replace("entr ", "entry"));
+            self.line(
+                label,
+                &count(dedup.relinked.len() as u64, "device-manifest entr")
+                    .replace("entrs", "entries")
+                    .replace("entr ", "entry"),
+            );
         }
         if dedup.already > 0 {
             self.line("already", &format!("{} to the owner's file", count(dedup.already, "link")));
@@ -124,9 +143,10 @@ impl Page {
             let kinds: Vec<String> = by_reason.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
             self.line("left alone", &kinds.join(", "));
             if self.look.verbose {
-                let lines = dedup.left_alone.iter().map(|l| {
-                    format!("{}: {} ({})", harmless(&l.path.path), l.reason, harmless(&l.detail))
-                });
+                let lines = dedup
+                    .left_alone
+                    .iter()
+                    .map(|l| format!("{}: {} ({})", harmless(&l.path.path), l.reason, harmless(&l.detail)));
                 self.few(lines.collect());
             }
         }
@@ -143,13 +163,21 @@ impl Page {
 
     fn checks(&mut self, checks: &[CheckResult]) {
         for check in checks {
-            let verdict = serde_json::to_value(check.verdict).ok().and_then(|v| v.as_str().map(str::to_owned));
+            let verdict =
+                serde_json::to_value(check.verdict).ok().and_then(|v| v.as_str().map(str::to_owned));
             let verdict = verdict.unwrap_or_default();
-            let color = if check.failed() { RED } else if verdict == "ok" { GREEN } else { YELLOW };
+            let color = if check.failed() {
+                RED
+            } else if verdict == "ok" {
+                GREEN
+            } else {
+                YELLOW
+            };
             let padded = format!("{verdict:<12}");
             let mut lines = check.detail.lines();
             let first = lines.next().unwrap_or_default();
-            let _ = writeln!(self.text, "{color}{padded}{RESET} {} {}", harmless(&check.name), harmless(first));
+            let _ =
+                writeln!(self.text, "{color}{padded}{RESET} {} {}", harmless(&check.name), harmless(first));
             for line in lines {
                 self.under(&format!("| {}", harmless(line)));
             }
@@ -162,7 +190,8 @@ impl Page {
             return;
         }
         let label = if dry_run { "to undo" } else { "undone" };
-        let already = if undo.already > 0 { format!(", {} as before already", undo.already) } else { String::new() };
+        let already =
+            if undo.already > 0 { format!(", {} as before already", undo.already) } else { String::new() };
         let runs = undo.runs.join(", ");
         self.line(label, &format!("run {runs}: {}{already}", count(undo.restored, "path")));
     }
@@ -181,10 +210,22 @@ impl Page {
             self.line("note", &harmless(note));
         }
         for warning in &report.warnings {
-            let _ = writeln!(self.text, "{YELLOW}warning{RESET}      {} [{}]", harmless(&warning.text), warning.name);
+            let _ = writeln!(
+                self.text,
+                "{YELLOW}warning{RESET}      {} [{}]",
+                harmless(&warning.text),
+                warning.name
+            );
         }
         if let Some(journal) = &report.journal {
-            self.line("recorded", &format!("run {} in {} (rocm-fixup undo takes it back)", journal.id, harmless(&journal.path.path)));
+            self.line(
+                "recorded",
+                &format!(
+                    "run {} in {} (rocm-fixup undo takes it back)",
+                    journal.id,
+                    harmless(&journal.path.path)
+                ),
+            );
         }
         for next in &report.next {
             self.line("next", &harmless(next));

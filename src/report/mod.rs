@@ -64,7 +64,8 @@ pub struct PathText {
 
 impl From<&Path> for PathText {
     fn from(path: &Path) -> Self {
-        let bytes = path.to_str().is_none().then(|| BASE64_STANDARD.encode(path.as_os_str().as_encoded_bytes()));
+        let bytes =
+            path.to_str().is_none().then(|| BASE64_STANDARD.encode(path.as_os_str().as_encoded_bytes()));
         Self { path: path.to_string_lossy().into_owned(), path_bytes: bytes }
     }
 }
@@ -259,4 +260,14 @@ impl Report {
 /// Stub.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PatchReport {}
-impl PatchReport { pub fn is_refused(&self)->bool{false} pub fn is_pending(&self)->bool{false} pub fn lines(&self)->Vec<(String,String)>{vec![]} }
+impl PatchReport {
+    pub fn is_refused(&self) -> bool {
+        false
+    }
+    pub fn is_pending(&self) -> bool {
+        false
+    }
+    pub fn lines(&self) -> Vec<(String, String)> {
+        vec![]
+    }
+}
