@@ -24,3 +24,5 @@ pub mod scan;
 pub mod session;
 pub mod undo;
 pub mod verbs;
+pub mod scan;
+pub mod undo;

@@ -203,23 +203,27 @@ fn end_stragglers(mark: &str) {
     let needle = format!("{MARK}={mark}");
     for _ in 0..8 {
         let Ok(entries) = std::fs::read_dir("/proc") else { return };
-        let mut found = false;
+        let mut dying = Vec::new();
         for entry in entries.flatten() {
             let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
             let Some(pid) = pid else { continue };
             // The handle is taken before the look, so that it is the looked-at process that gets the signal.
             let handle = pidfd_open(pid, PidfdFlags::empty());
-            if !has_mark(&entry.path().join("environ"), needle.as_bytes()) {
-                continue;
+            if has_mark(&entry.path().join("environ"), needle.as_bytes()) {
+                let _ = match &handle {
+                    Ok(handle) => pidfd_send_signal(handle, Signal::KILL),
+                    Err(_) => rustix::process::kill_process(pid, Signal::KILL),
+                };
+                dying.push(handle);
             }
-            let sent = match &handle {
-                Ok(handle) => pidfd_send_signal(handle.as_fd(), Signal::KILL),
-                Err(_) => rustix::process::kill_process(pid, Signal::KILL),
-            };
-            found |= sent.is_ok();
         }
-        if !found {
+        if dying.is_empty() {
             return;
+        }
+        // A process in the kernel may take a while to go.
+        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+        for handle in dying.iter().flatten() {
+            let _ = poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&second));
         }
     }
 }

@@ -11,4 +11,8 @@ mod dedup_plan;
 mod patch_cases;
 mod reference;
 mod sdk_tree;
+mod patch_cases;
+mod python;
+mod python_support;
+mod shape;
 mod snapshot;
