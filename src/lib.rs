@@ -24,5 +24,3 @@ pub mod scan;
 pub mod session;
 pub mod undo;
 pub mod verbs;
-pub mod scan;
-pub mod undo;

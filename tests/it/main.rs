@@ -9,10 +9,9 @@
 mod apply;
 mod dedup_plan;
 mod patch_cases;
-mod reference;
-mod sdk_tree;
-mod patch_cases;
 mod python;
 mod python_support;
+mod reference;
+mod sdk_tree;
 mod shape;
 mod snapshot;
