@@ -41,7 +41,7 @@ pub fn apply(record: &Record, journal: &Journal, mut progress: impl FnMut(usize)
     for (index, change) in record.plan.changes.iter().enumerate() {
         groups.entry(change.group).or_default().push(index);
     }
-    let mut run = Run { ground: Ground::open(&record.plan, journal)?, id: &record.id };
+    let mut run = Run { ground: Ground::open(record, journal)?, id: &record.id };
     let mut outcome = Outcome::default();
     let mut clean = true;
     for indices in groups.values() {

@@ -77,6 +77,15 @@ impl Console {
         }
     }
 
+    /// The same from a report.
+    #[expect(clippy::unused_self, reason = "errors are said even with -q")]
+    pub fn trouble(&self, message: &str, hint: Option<&str>) {
+        eprintln!("{RED}error{RESET}: {}", harmless(message));
+        if let Some(hint) = hint {
+            eprintln!("hint: {}", harmless(hint));
+        }
+    }
+
     /// Progress over `total` bytes or things; dropped when done.
     #[must_use]
     pub fn progress(&self, what: &str, total: u64, bytes: bool) -> Progress {
@@ -129,6 +138,13 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// There is more to do than was known.
+    pub fn grow(&self, n: u64) {
+        if let Some(bar) = &self.bar {
+            bar.inc_length(n);
+        }
+    }
+
     pub fn add(&self, n: u64) {
         if let Some(bar) = &self.bar {
             bar.inc(n);
@@ -177,6 +193,12 @@ pub fn harmless(text: &str) -> String {
 /// Characters that reorder or hide text.
 fn is_bidi(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Text without colours, for files.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
 }
 
 /// A path for people.

@@ -41,16 +41,23 @@ pub enum Content<'a> {
 }
 
 /// Makes the file `name` with content and metadata, synced. It is written as `name.part` first, so that a file under
-/// `name` is always whole. Whatever fails, no part of it stays.
+/// `name` is always whole. `mtime` is in seconds since the epoch, now if `None`. Whatever fails, no part of it stays.
 ///
 /// # Errors
 /// Those of the system calls; `InvalidData` where the content isn't the expected one.
-pub fn stage_file(dir: &Dir, name: &OsStr, content: &Content<'_>, meta: &Meta) -> io::Result<()> {
+pub fn stage_file(
+    dir: &Dir,
+    name: &OsStr,
+    content: &Content<'_>,
+    meta: &Meta,
+    mtime: Option<i64>,
+) -> io::Result<()> {
     let part = part_of(name);
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(sys::openat(dir.fd(), &part, flags, Mode::from_raw_mode(0o600))?);
     let made = fill(&file, content)
         .and_then(|()| set_meta(&file, meta))
+        .and_then(|()| mtime.map_or(Ok(()), |seconds| set_mtime(&file, seconds)))
         .and_then(|()| file.sync_all())
         .and_then(|()| move_new(dir, &part, name));
     made.map_err(|error| also(error, unlink(dir, &part), "the staged file could not be removed"))
@@ -113,6 +120,15 @@ fn set_meta(file: &File, meta: &Meta) -> io::Result<()> {
         }
     }
     Ok(sys::fchmod(file, Mode::from_raw_mode(meta.mode))?)
+}
+
+fn set_mtime(file: &File, seconds: i64) -> io::Result<()> {
+    let at = |tv_nsec| sys::Timespec { tv_sec: seconds, tv_nsec };
+    let times = sys::Timestamps {
+        last_access: sys::Timespec { tv_nsec: sys::UTIME_OMIT, ..at(0) },
+        last_modification: at(0),
+    };
+    Ok(sys::futimens(file, &times)?)
 }
 
 /// Swaps two names of one directory in one step.
@@ -205,6 +221,21 @@ pub fn write_whole(dir: &Dir, name: &OsStr, bytes: &[u8], mode: u32) -> io::Resu
     let mut file = File::from(sys::openat(dir.fd(), &part, flags, Mode::from_raw_mode(mode))?);
     let made = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| replace(dir, &part, name));
     made.map_err(|error| also(error, unlink(dir, &part), "the staged file could not be removed"))
+}
+
+/// Writes a report where the user named it: whole, or not at all. Pipes and devices are written to as they are.
+///
+/// # Errors
+/// Those of the system calls.
+pub fn write_report(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if path.metadata().is_ok_and(|meta| !meta.is_file()) {
+        return std::fs::OpenOptions::new().write(true).open(path)?.write_all(bytes);
+    }
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = held::Root::open(&parent.canonicalize()?).map_err(io::Error::other)?;
+    write_whole(dir.itself(), name, bytes, 0o644)?;
+    sync_dir(dir.itself())
 }
 
 /// Joins an error with one of the clean-up after it, so that neither hides the other.

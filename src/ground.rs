@@ -11,7 +11,7 @@ use anyhow::{Context as _, anyhow};
 use crate::error::Hint;
 use crate::fsops::{self, Content};
 use crate::held::{self, Dir, Root, Seen};
-use crate::journal::Journal;
+use crate::journal::{Journal, Record};
 use crate::model::{Entry, FileEntry, FileId, Place, Plan, Source};
 
 /// A plan with its roots held open.
@@ -19,6 +19,8 @@ pub struct Ground<'a> {
     pub plan: &'a Plan,
     pub journal: &'a Journal,
     roots: Vec<Root>,
+    /// The mtime of re-made files, seconds since the epoch: whole ones survive every archive.
+    fresh: i64,
     /// Inodes whose ctime we have moved ourselves.
     touched: HashSet<(u64, u64)>,
     /// Directories whose names we have changed: to be synced.
@@ -44,9 +46,11 @@ pub enum Swap {
 impl<'a> Ground<'a> {
     /// # Errors
     /// When a root can't be opened, or isn't physical.
-    pub fn open(plan: &'a Plan, journal: &'a Journal) -> anyhow::Result<Self> {
+    pub fn open(record: &'a Record, journal: &'a Journal) -> anyhow::Result<Self> {
+        let plan = &record.plan;
         let roots = plan.roots.iter().map(|root| Root::open(root)).collect::<anyhow::Result<_>>()?;
-        Ok(Self { plan, journal, roots, touched: HashSet::new(), dirty: HashSet::new() })
+        let fresh = record.started_second();
+        Ok(Self { plan, journal, roots, fresh, touched: HashSet::new(), dirty: HashSet::new() })
     }
 
     /// The directory of a place, held.
@@ -154,14 +158,14 @@ impl<'a> Ground<'a> {
         match &file.source {
             Source::Bytes if undo => {
                 let bytes = self.journal.original(digest()?)?;
-                Ok(fsops::stage_file(dir, stage, &Content::Bytes(&bytes), &file.meta)?)
+                Ok(fsops::stage_file(dir, stage, &Content::Bytes(&bytes), &file.meta, None)?)
             }
             Source::Bytes => {
                 let bytes = self.plan.contents.get(&digest()?).ok_or_else(|| anyhow!("the plan lacks it"))?;
-                Ok(fsops::stage_file(dir, stage, &Content::Bytes(bytes), &file.meta)?)
+                Ok(fsops::stage_file(dir, stage, &Content::Bytes(bytes), &file.meta, None)?)
             }
-            Source::CopyOf(other) => self.stage_copy(dir, other, stage, file),
-            Source::Refresh => self.stage_copy(dir, at, stage, file),
+            Source::CopyOf(other) => self.stage_copy(dir, other, stage, file, None),
+            Source::Refresh => self.stage_copy(dir, at, stage, file, Some(self.fresh)),
             Source::LinkTo(other) => {
                 let from = self.dir(other)?;
                 fsops::link((&from, other.path.name()), dir, stage)
@@ -173,10 +177,18 @@ impl<'a> Ground<'a> {
         }
     }
 
-    fn stage_copy(&self, dir: &Dir, from: &Place, stage: &OsStr, file: &FileEntry) -> anyhow::Result<()> {
+    fn stage_copy(
+        &self,
+        dir: &Dir,
+        from: &Place,
+        stage: &OsStr,
+        file: &FileEntry,
+        mtime: Option<i64>,
+    ) -> anyhow::Result<()> {
         let doing = || format!("can't copy `{}`", self.plan.absolute(from).display());
         let source = self.dir(from).and_then(|d| d.open(from.path.name())).with_context(doing)?;
-        fsops::stage_file(dir, stage, &Content::File(&source, file.digest), &file.meta).with_context(doing)
+        let content = Content::File(&source, file.digest);
+        fsops::stage_file(dir, stage, &content, &file.meta, mtime).with_context(doing)
     }
 
     /// Brings the staged entry (or nothing, for `Entry::Absent`) to the name of `at`, where `old` must be.

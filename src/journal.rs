@@ -44,6 +44,14 @@ pub struct Record {
     pub plan: Plan,
 }
 
+impl Record {
+    /// When the run started, in whole seconds since the epoch: the mtime that its re-made files get.
+    #[must_use]
+    pub fn started_second(&self) -> i64 {
+        self.started.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_second)
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -30,7 +30,7 @@ pub struct Undone {
 /// When something can't be read or written. What was restored until then stays so; call it again.
 pub fn undo(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::Result<Undone> {
     check_roots(record, allowed)?;
-    let mut ground = Ground::open(&record.plan, journal)?;
+    let mut ground = Ground::open(record, journal)?;
     journal.begin_undo(record)?;
     let mut undone = Undone::default();
     for (index, change) in record.plan.changes.iter().enumerate().rev() {
@@ -178,7 +178,7 @@ fn seconds(nanos: i128) -> i128 {
 /// When a staged name holds something that is neither the old nor the new entry and can't be put back.
 pub fn tidy(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::Result<()> {
     check_roots(record, allowed)?;
-    let mut ground = Ground::open(&record.plan, journal)?;
+    let mut ground = Ground::open(record, journal)?;
     for (index, change) in record.plan.changes.iter().enumerate() {
         for undo in [false, true] {
             let stage = stage_name(&record.id, index, undo);

@@ -1,15 +1,18 @@
 //! The one integration test binary: fixture in, run, whole tree out.
 #![allow(
+    clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::panic,
-    clippy::disallowed_methods,
-    reason = "tests fail by panicking and write"
+    reason = "tests make their own input and fail by panicking"
 )]
 
 mod apply;
 mod locate;
+mod dedup_plan;
 mod patch_cases;
 mod python;
 mod python_support;
+mod reference;
+mod sdk_tree;
 mod shape;
 mod snapshot;

@@ -1,32 +1,80 @@
-//! The whole of a tree as a value: what a change test compares before, after, and after undo.
+//! A whole directory as a value: every path with type, mode, owner, extended attributes, link target, content and hard
+//! links; not its times.
 
-use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// Everything below `dir` by relative path: type, mode, owner, content or target, and which names share an inode.
-/// Times and inode numbers are left out, since undo gives neither back.
-pub fn snapshot(dir: &Path) -> BTreeMap<PathBuf, String> {
-    let mut first: BTreeMap<(u64, u64), PathBuf> = BTreeMap::new();
-    let mut found = BTreeMap::new();
-    for entry in walkdir::WalkDir::new(dir).sort_by_file_name() {
+use rocm_fixup::model::{Digest, Xattr};
+use rocm_fixup::scan;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub kind: &'static str,
+    pub mode: u32,
+    pub owner: (u32, u32),
+    pub xattrs: Vec<Xattr>,
+    pub target: Option<PathBuf>,
+    pub content: Option<Digest>,
+    /// The first path of the same inode.
+    pub same_as: Option<PathBuf>,
+}
+
+pub type Snapshot = BTreeMap<PathBuf, Item>;
+
+/// Records everything below `top`, by relative path.
+pub fn snapshot(top: &Path) -> Snapshot {
+    let mut first: HashMap<(u64, u64), PathBuf> = HashMap::new();
+    let mut all = Snapshot::new();
+    for entry in walkdir::WalkDir::new(top).sort_by_file_name() {
         let entry = entry.unwrap();
-        let meta = std::fs::symlink_metadata(entry.path()).unwrap();
-        let rel = entry.path().strip_prefix(dir).unwrap().to_path_buf();
-        let what = if meta.is_symlink() {
-            format!("-> {}", std::fs::read_link(entry.path()).unwrap().display())
-        } else if meta.is_file() {
-            let group = first.entry((meta.dev(), meta.ino())).or_insert_with(|| rel.clone());
-            let content = blake3::hash(&std::fs::read(entry.path()).unwrap());
-            format!("file {} {} inode of {}", meta.len(), content.to_hex(), group.display())
-        } else if meta.is_dir() {
-            "dir".to_owned()
-        } else {
-            "special".to_owned()
+        let path = entry.path().strip_prefix(top).unwrap().to_path_buf();
+        let metadata = entry.path().symlink_metadata().unwrap();
+        let kind = metadata.file_type();
+        let (mut xattrs, mut content, mut same_as) = (Vec::new(), None, None);
+        if kind.is_file() {
+            let file = scan::open_regular(entry.path()).unwrap();
+            xattrs = scan::xattrs(&file).unwrap();
+            content = Some(Digest::of(&std::fs::read(entry.path()).unwrap()));
+            let known = first.entry((metadata.dev(), metadata.ino())).or_insert_with(|| path.clone());
+            same_as = (*known != path).then(|| known.clone());
+        }
+        let name = match () {
+            () if kind.is_file() => "file",
+            () if kind.is_dir() => "directory",
+            () if kind.is_symlink() => "symlink",
+            () if kind.is_fifo() => "pipe",
+            () => "other",
         };
-        let owner = format!("{:o} {}:{}", meta.mode() & 0o7777, meta.uid(), meta.gid());
-        let owner = if meta.is_symlink() { String::new() } else { owner };
-        found.insert(rel, format!("{what} {owner}"));
+        let item = Item {
+            kind: name,
+            mode: metadata.mode() & 0o7777,
+            owner: (metadata.uid(), metadata.gid()),
+            xattrs,
+            target: kind.is_symlink().then(|| entry.path().read_link().unwrap()),
+            content,
+            same_as,
+        };
+        all.insert(path, item);
     }
-    found
+    all
+}
+
+/// What differs, a line each.
+pub fn differences(before: &Snapshot, after: &Snapshot) -> String {
+    let mut text = String::new();
+    let paths: std::collections::BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    for path in paths {
+        let (a, b) = (before.get(path), after.get(path));
+        if a != b {
+            writeln!(text, "{}: {a:?} -> {b:?}", path.display()).unwrap();
+        }
+    }
+    text
+}
+
+pub fn assert_same(before: &Snapshot, after: &Snapshot) {
+    let text = differences(before, after);
+    assert!(text.is_empty(), "{text}");
 }

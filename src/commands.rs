@@ -1,0 +1,124 @@
+//! The table of contents: one short function a subcommand, and the way of a report to its readers.
+
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use clap::CommandFactory as _;
+
+use crate::cli::{self, Cli, Command, Format, Global, Output};
+use crate::console::{self, Console};
+use crate::error::Exit;
+use crate::fsops;
+use crate::report::{Report, human};
+use crate::session::Session;
+use crate::verbs;
+
+/// Runs the command line; the exit code is that of the report.
+#[must_use]
+pub fn main(cli: Cli) -> Exit {
+    let console = Console::new(&cli.global);
+    let (name, verb): (&str, Verb) = match cli.command {
+        Command::Dedup(args) => ("dedup", Box::new(move |s, r| dedup(s, &args, r))),
+        Command::Undo(args) => ("undo", Box::new(move |s, r| verbs::undo(s, &args, r))),
+        Command::Locate => ("locate", Box::new(|_, _| Ok(()))),
+        Command::Completions { shell } => return completions(shell),
+        Command::Man => return man(),
+        _ => return Exit::Usage,
+    };
+    let mut report = Report::new(name, cli.global.dry_run);
+    let result =
+        Session::open(&console, &cli.global, &mut report).and_then(|mut s| verb(&mut s, &mut report));
+    if let Err(error) = result {
+        report.fail(&error);
+    }
+    publish(&mut report, &console, &cli.global)
+}
+
+type Verb = Box<dyn FnOnce(&mut Session<'_>, &mut Report) -> anyhow::Result<()>>;
+
+fn dedup(session: &mut Session<'_>, args: &cli::Dedup, report: &mut Report) -> anyhow::Result<()> {
+    if !session.has_sdk(report)? {
+        return Ok(());
+    }
+    session.prepare()?;
+    let planned = verbs::plan_dedup(session, args, !session.global.dry_run, report)?;
+    let plan = planned.plan.clone();
+    let outcome = session.commit(report, plan)?;
+    if !session.global.dry_run {
+        verbs::dedup_done(&planned, &outcome, &planned.plan, report);
+    }
+    verbs::advise(session, report);
+    Ok(())
+}
+
+/// The exit code is settled first; then every format says the same.
+fn publish(report: &mut Report, console: &Console, global: &Global) -> Exit {
+    let mut exit = report.exit();
+    report.exit_code = exit as u8;
+    let default = [Output { format: global.format.unwrap_or(Format::Human), file: None }];
+    let outputs = if global.output.is_empty() { &default[..] } else { &global.output };
+    for output in outputs {
+        if let Err(error) = deliver(report, output, global) {
+            Console::error(&error.context("can't deliver the report"));
+            exit = if exit == Exit::Done { Exit::Failed } else { exit };
+        }
+    }
+    if let Some(trouble) = &report.error {
+        console.trouble(&trouble.message, trouble.hint.as_deref());
+    }
+    exit
+}
+
+fn deliver(report: &Report, output: &Output, global: &Global) -> anyhow::Result<()> {
+    let text = match output.format {
+        Format::Human if global.quiet && output.file.is_none() => return Ok(()),
+        Format::Json => serde_json::to_string_pretty(report)? + "\n",
+        _ => human::render(
+            report,
+            human::Look { no_truncate: global.no_truncate, verbose: global.verbose > 0 },
+        ),
+    };
+    match &output.file {
+        None => Console::result(&text).context("can't write to stdout"),
+        Some(file) => {
+            let text = if output.format == Format::Human { console::plain(&text) } else { text };
+            fsops::write_report(file, text.as_bytes())
+                .with_context(|| format!("can't write `{}`", file.display()))
+        }
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> Exit {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "rocm-fixup", &mut script);
+    to_stdout(&script)
+}
+
+/// One page: the program, then each subcommand.
+fn man() -> Exit {
+    let mut page = Vec::new();
+    let command = Cli::command();
+    let mut rendered = clap_mangen::Man::new(command.clone()).render(&mut page);
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        let named = sub.clone().name(format!("rocm-fixup-{}", sub.get_name()));
+        let man = clap_mangen::Man::new(named);
+        let _ = writeln!(page, ".SH \"{}\"", sub.get_name().to_uppercase());
+        rendered = rendered
+            .and_then(|()| man.render_description_section(&mut page))
+            .and_then(|()| man.render_options_section(&mut page));
+    }
+    match rendered {
+        Ok(()) => to_stdout(&page),
+        Err(_) => Exit::Failed,
+    }
+}
+
+fn to_stdout(bytes: &[u8]) -> Exit {
+    match Console::result(&String::from_utf8_lossy(bytes)) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            Console::error(&anyhow::Error::new(error).context("can't write to stdout"));
+            Exit::Failed
+        }
+    }
+}
