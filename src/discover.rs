@@ -41,14 +41,14 @@ pub struct Environment {
     pub trees: Vec<Tree>,
     /// The image's C library, `2.39`.
     pub glibc: Option<String>,
-    pub devel: Devel,
+    pub devel: DevelState,
     /// Facts that the reader should know, one sentence each.
     pub notes: Vec<String>,
 }
 
 /// How far the devel package has come (facts.md section 1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Devel {
+pub enum DevelState {
     #[default]
     None,
     Expanded,
@@ -114,7 +114,7 @@ impl Environment {
     /// Whether there is anything of the SDK here.
     #[must_use]
     pub fn has_sdk(&self) -> bool {
-        !self.trees.is_empty() || self.devel != Devel::None
+        !self.trees.is_empty() || self.devel != DevelState::None
     }
 
     #[must_use]

@@ -5,13 +5,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Devel, push_new};
+use super::{DevelState, push_new};
 use crate::dist;
 use crate::model::{Distribution, Role, Tree, normalised};
 
 pub struct Found {
     pub trees: Vec<Tree>,
-    pub devel: Devel,
+    pub devel: DevelState,
 }
 
 /// Beginnings of directory names, the role that they mean, and the distribution that brings them.
@@ -57,10 +57,10 @@ pub fn find(sites: &[PathBuf], packages: &[(String, PathBuf)]) -> Found {
     trees.sort_by_key(|tree| tree.role);
     let has_tree = trees.iter().any(|tree| tree.role == Role::Devel);
     let devel = match (tarballs.into_iter().next(), has_tree) {
-        (Some(tarball), true) => Devel::HalfExpanded { tarball },
-        (Some(tarball), false) => Devel::Unexpanded { tarball },
-        (None, true) => Devel::Expanded,
-        (None, false) => Devel::None,
+        (Some(tarball), true) => DevelState::HalfExpanded { tarball },
+        (Some(tarball), false) => DevelState::Unexpanded { tarball },
+        (None, true) => DevelState::Expanded,
+        (None, false) => DevelState::None,
     };
     Found { trees, devel }
 }
@@ -98,7 +98,7 @@ pub fn notes(sites: &[PathBuf], found: &Found) -> Vec<String> {
     let mut notes = Vec::new();
     for (_, role, base) in NAMES {
         let there = found.trees.iter().any(|tree| tree.role == role);
-        let packed = role == Role::Devel && found.devel != Devel::None;
+        let packed = role == Role::Devel && found.devel != DevelState::None;
         for dist in dist::with_prefix(sites, base) {
             if !there && !packed && normalised(&dist.name) == base {
                 let place = dist.dist_info.display();

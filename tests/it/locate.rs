@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use rocm_fixup::discover::{Devel, Environment, Options, Surroundings, locate, locate_in};
+use rocm_fixup::discover::{DevelState, Environment, Options, Surroundings, locate, locate_in};
 use rocm_fixup::error::{Hint, message};
 use rocm_fixup::model::Role;
 use tempfile::TempDir;
@@ -61,7 +61,7 @@ fn a_named_interpreter_gives_its_trees_with_their_distributions() {
             (Role::Devel, "rocm-sdk-devel"),
         ]
     );
-    assert_eq!(env.devel, Devel::Expanded);
+    assert_eq!(env.devel, DevelState::Expanded);
     assert_eq!(env.site_packages, [site.clone()]);
     assert_eq!(env.trees[0].path, site.join("_rocm_sdk_core"));
     assert_eq!(env.notes, Vec::<String>::new());
@@ -109,7 +109,7 @@ fn the_devel_package_is_recognised_in_each_state() {
     let (_dir, root) = root();
     let at = |options: &Options| locate_in(options, &nothing_around()).unwrap();
     let options = Options { python: None, site_packages: vec![root.clone()] };
-    assert_eq!(at(&options).devel, Devel::None);
+    assert_eq!(at(&options).devel, DevelState::None);
     std::fs::create_dir(root.join("rocm_sdk_devel")).unwrap();
     distribution(&root, "rocm-sdk-devel", "7.11", "");
     let stub = at(&options);
@@ -117,12 +117,12 @@ fn the_devel_package_is_recognised_in_each_state() {
     assert!(stub.notes[0].starts_with("rocm-sdk-devel 7.11 is a stub"), "{:?}", stub.notes);
     let tarball = root.join("rocm_sdk_devel/_devel.tar.xz");
     std::fs::write(&tarball, "").unwrap();
-    assert_eq!(at(&options).devel, Devel::Unexpanded { tarball: tarball.clone() });
+    assert_eq!(at(&options).devel, DevelState::Unexpanded { tarball: tarball.clone() });
     assert!(at(&options).has_sdk() && at(&options).notes.is_empty());
     std::fs::create_dir(root.join("_rocm_sdk_devel")).unwrap();
-    assert_eq!(at(&options).devel, Devel::HalfExpanded { tarball: tarball.clone() });
+    assert_eq!(at(&options).devel, DevelState::HalfExpanded { tarball: tarball.clone() });
     std::fs::remove_file(tarball).unwrap();
-    assert_eq!(at(&options).devel, Devel::Expanded);
+    assert_eq!(at(&options).devel, DevelState::Expanded);
 }
 
 #[test]

@@ -7,8 +7,8 @@
 )]
 
 mod apply;
-mod locate;
 mod dedup_plan;
+mod locate;
 mod patch_cases;
 mod python;
 mod python_support;
