@@ -4,3 +4,4 @@
 pub mod error;
 pub mod model;
 pub mod patch;
+pub mod recipe;
