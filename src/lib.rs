@@ -4,4 +4,5 @@
 pub mod error;
 pub mod model;
 pub mod patch;
+pub mod pyenv;
 pub mod recipe;

@@ -7,3 +7,4 @@
 )]
 
 mod patch_cases;
+mod recipe;
