@@ -25,3 +25,5 @@ pub mod scan;
 pub mod session;
 pub mod undo;
 pub mod verbs;
+pub mod pyenv;
+pub mod recipe;

@@ -16,3 +16,4 @@ mod reference;
 mod sdk_tree;
 mod shape;
 mod snapshot;
+mod recipe;
