@@ -2,6 +2,7 @@
 #![allow(clippy::missing_panics_doc)]
 
 pub mod compare;
+pub mod dedup;
 pub mod elf;
 pub mod error;
 pub mod manifest;
