@@ -85,7 +85,8 @@ impl Inventory {
     pub fn look_at(&mut self, place: &Place) -> anyhow::Result<()> {
         let known = self.files.contains_key(place)
             || !self.directories.contains_key(&(place.root, place.path.parent().to_path_buf()));
-        if known { Ok(()) } else { self.record(place.clone()) }
+        let there = self.absolute(place).symlink_metadata().is_ok();
+        if known || !there { Ok(()) } else { self.record(place.clone()) }
     }
 
     fn record(&mut self, place: Place) -> anyhow::Result<()> {

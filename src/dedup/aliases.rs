@@ -3,10 +3,12 @@
 //! section 3). No I/O.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::known::{Headers, Inode, Known};
 use super::owners::Owner;
+use crate::model::RelPath;
 use crate::scan::FileRecord;
 
 /// Names that go together, sorted.
@@ -16,6 +18,13 @@ pub struct Group<'a> {
     pub sonames: BTreeSet<Vec<u8>>,
     /// The file that a sibling symlink with the same SONAME leads to already.
     pub linked: Option<Owner<'a>>,
+}
+
+impl Group<'_> {
+    /// The file is called as one of the group's SONAMEs says.
+    pub fn has_soname(&self, path: &RelPath) -> bool {
+        self.sonames.iter().any(|soname| *soname == path.name().as_bytes())
+    }
 }
 
 #[derive(Debug, Default)]

@@ -185,7 +185,7 @@ impl<'a> Site<'a, '_> {
         }
         if dangling > 0 {
             let tree = inventory.trees[self.root].path.display();
-            self.out.notes.push(format!("{dangling} library links in `{tree}` lead nowhere"));
+            self.out.notes.push(format!("library links in `{tree}` that lead nowhere: {dangling}"));
         }
         for file in self.owners.broken.iter().filter(|file| !loops.contains(&file.place)) {
             let Kind::Symlink { target, leads } = &file.kind else { continue };
@@ -263,16 +263,14 @@ impl<'a> Site<'a, '_> {
                 kept.push((file, owner.clone()));
                 continue;
             }
-            match self.owner_of(file) {
+            match self.owner_of(file, group) {
                 Answer::Owner(owner) => members.push(Member { file, owner }),
                 Answer::Nobody => orphans.push(file),
                 Answer::Open => return,
                 Answer::Trouble(other, reason, detail) => troubles.push((file, other, reason, detail)),
             }
         }
-        let is_soname =
-            |name: &RelPath| group.sonames.iter().any(|soname| *soname == name.name().as_encoded_bytes());
-        let primary = members.iter().find(|m| is_soname(&m.file.place.path)).or(members.first());
+        let primary = members.iter().find(|m| group.has_soname(&m.file.place.path)).or(members.first());
         let primary = primary.map(|member| &member.owner).or(kept.first().map(|kept| &kept.1));
         let primary = primary.or(group.linked.as_ref()).cloned();
         for file in orphans.iter().copied() {
@@ -320,7 +318,7 @@ impl<'a> Site<'a, '_> {
     }
 
     /// Same inode first, then the first equal twin, then an owner's symlink that leads here.
-    fn owner_of(&mut self, file: &'a FileRecord) -> Answer<'a> {
+    fn owner_of(&mut self, file: &'a FileRecord, group: &Group<'a>) -> Answer<'a> {
         let path = &file.place.path;
         let mut same: Vec<&Owner<'a>> = self.owners.same_inode(file, false).collect();
         same.sort_by_key(|owner| owner.at.path != *path);
@@ -332,7 +330,7 @@ impl<'a> Site<'a, '_> {
         for twin in twins {
             match self.known.verdict(twin.file, file, self.options.hash) {
                 None => return Answer::Open,
-                Some(Verdict::Equal { .. }) => return Answer::Owner(self.turned(twin)),
+                Some(Verdict::Equal { .. }) => return Answer::Owner(self.turned(twin, group)),
                 Some(other) => {
                     let (reason, detail) = trouble(&other, Trouble::Content);
                     first.get_or_insert((self.inventory.absolute(&twin.at), reason, detail));
@@ -343,16 +341,15 @@ impl<'a> Site<'a, '_> {
             return Answer::Trouble(Some(other), reason, detail);
         }
         let reversed = self.owners.same_inode(file, true).next().cloned();
-        reversed.map_or(Answer::Nobody, |owner| Answer::Owner(self.turned(owner)))
+        reversed.map_or(Answer::Nobody, |owner| Answer::Owner(self.turned(owner, group)))
     }
 
-    /// Of several owner's symlinks that lead to one file, only one becomes the file: the one at that file's own path,
-    /// or the first.
-    fn turned(&self, owner: Owner<'a>) -> Owner<'a> {
-        let mut all: Vec<&Owner<'a>> =
-            self.owners.same_inode(owner.file, true).filter(|_| owner.reversed).collect();
-        all.sort_by_key(|one| (one.at.path != owner.file.place.path, &one.at));
-        all.first().map_or(owner, |one| (*one).clone())
+    /// Of several owner's symlinks that lead to one inode, only one becomes the file: that under the SONAME, or the
+    /// first.
+    fn turned(&self, owner: Owner<'a>, group: &Group<'a>) -> Owner<'a> {
+        let all = self.owners.same_inode(owner.file, true).filter(|_| owner.reversed);
+        let best = all.min_by_key(|one| (!group.has_soname(&one.at.path), &one.at));
+        best.map_or_else(|| owner.clone(), |best| best.clone())
     }
 
     /// Why the owner's file can't stand for the copy; `None` while it isn't known.
