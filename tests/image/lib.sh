@@ -33,19 +33,21 @@ build() {
 # The common image of the cases, built by whichever case comes first.
 split_image() { sdk_lines | build split; }
 
+mounts=(--network none -v /ctx/kit/inside:/inside:ro -v /ctx/kit/wheels:/wheels:ro
+  -v /ctx/kit/rocm-fixup:/usr/local/bin/rocm-fixup:ro)
+
 # in_image TAG COMMAND…: in a new container, with our scripts and the binary at hand. Never as its process 1: abort()
 # has no effect there, and the death of an LLVM loaded twice would be another one (SIGSEGV, 139).
 in_image() {
   local tag=$1
   shift
-  docker run --rm --network none -v /ctx/kit/inside:/inside:ro -v /ctx/kit/rocm-fixup:/usr/local/bin/rocm-fixup:ro \
+  docker run --rm "${mounts[@]}" \
     "rf-$tag" sh -c '"$@"; exit $?' sh "$@"
 }
 
 # start TAG: a container that stays, for cases that change something in it and look again; its id on stdout.
 start() {
-  docker run -d --network none -v /ctx/kit/inside:/inside:ro -v /ctx/kit/rocm-fixup:/usr/local/bin/rocm-fixup:ro \
-    "rf-$1" sleep infinity
+  docker run -d "${mounts[@]}" "rf-$1" sleep infinity
 }
 
 # expect_exit CODE COMMAND…: stdout and stderr of the command go to $work/out and on to nowhere else.
@@ -86,3 +88,15 @@ devel_comgr=$site/_rocm_sdk_devel/lib/libamd_comgr.so.3
 
 # Size in bytes of the newest layer of an image, uncompressed.
 top_layer() { docker history --human=false --format '{{.Size}}' "rf-$1" | head -n 1; }
+
+# What the recipe miles-rocm10 is for, all before the one RUN of ours.
+miles_lines() {
+  sdk_lines
+  cat <<'DOCKERFILE'
+RUN --mount=type=bind,source=wheels,target=/wheels pip install -q --no-index --find-links /wheels \
+    torch==2.10.0+rocm10.0.0 apex==1.10.0 torch_memory_saver==0.0.9 tilelang tile-kernels
+DOCKERFILE
+}
+
+# In a container, where the wheels are mounted as well.
+pip_install="pip install -q --no-index --find-links /wheels --no-deps --force-reinstall"
