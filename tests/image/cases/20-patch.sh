@@ -23,10 +23,10 @@ grep -q 'already' "$work/patched.log" || fail "the second RUN does not say alrea
 
 # The new text is in the final image, for all files of both recipes' patches and for the same-size one.
 tk=$site/tile_kernels
-expect_exit 1 in_image patched grep -q '^import tilelang' $tk/__init__.py
-expect_exit 1 in_image patched grep -q 'pdl_sync' $tk/mhc/post_kernel.py
-expect_exit 0 in_image patched grep -q '^_num_sms = 7$' $tk/config.py
-expect_exit 0 in_image patched grep -q '__hip_cvt_fp8_to_halfraw' $site/tilelang/src/tl_templates/hip/hip_fp8.h
+expect_exit 1 in_image patched grep -q '^import tilelang' "$tk/__init__.py"
+expect_exit 1 in_image patched grep -q 'pdl_sync' "$tk/mhc/post_kernel.py"
+expect_exit 0 in_image patched grep -q '^_num_sms = 7$' "$tk/config.py"
+expect_exit 0 in_image patched grep -q '__hip_cvt_fp8_to_halfraw' "$site/tilelang/src/tl_templates/hip/hip_fp8.h"
 # And Python runs the new text, not bytecode of the old one.
 expect_exit 0 in_image patched python -c 'import tile_kernels.config as c; assert c._num_sms == 7'
 in_image patched python /inside/record.py tile-kernels tilelang
@@ -36,5 +36,5 @@ expect_json 'sorted({p["state"] for p in r["patches"]})' "['already']"
 
 # And back, in a container, to the bytes of the wheel.
 expect_exit 0 in_image patched sh -ec 'rocm-fixup undo --all; python /inside/record.py tile-kernels tilelang
-  grep -q "^import tilelang" '$tk'/__init__.py; grep -q "^_num_sms = 0" '$tk'/config.py'
+  grep -q "^import tilelang" '"$tk"'/__init__.py; grep -q "^_num_sms = 0" '"$tk"'/config.py'
 echo "layer of the same-size patch: $(top_layer patched) bytes"
