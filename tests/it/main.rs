@@ -7,6 +7,7 @@
 )]
 
 mod dedup_plan;
+mod dedup_random;
 mod reference;
 mod sdk_tree;
 mod snapshot;
