@@ -13,6 +13,7 @@ mod patch_cases;
 mod python;
 mod python_support;
 mod recipe;
+mod dedup_random;
 mod reference;
 mod sdk_tree;
 mod shape;
