@@ -8,12 +8,12 @@
 
 mod apply;
 mod dedup_plan;
+mod dedup_random;
 mod locate;
 mod patch_cases;
 mod python;
 mod python_support;
 mod recipe;
-mod dedup_random;
 mod reference;
 mod sdk_tree;
 mod shape;
