@@ -44,7 +44,7 @@ fn dedup(session: &mut Session<'_>, args: &cli::Dedup, report: &mut Report) -> a
     session.prepare()?;
     let planned = verbs::plan_dedup(session, args, !session.global.dry_run, report)?;
     let plan = planned.plan.clone();
-    let outcome = session.commit(report, plan)?;
+    let outcome = session.commit(report, plan);
     if !session.global.dry_run {
         verbs::dedup_done(&planned, &outcome, &planned.plan, report);
     }
