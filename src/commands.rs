@@ -7,21 +7,27 @@ use clap::CommandFactory as _;
 
 use crate::cli::{self, Cli, Command, Format, Global, Output};
 use crate::console::{self, Console};
+use crate::apply::Outcome;
 use crate::error::Exit;
 use crate::fsops;
+use crate::patch::plan::{Direction, Options};
 use crate::report::{Report, github, human};
 use crate::session::{Session, run_ref};
 use crate::verbs;
+use crate::verbs::patch::Known;
+use crate::verbs::recipe::Loaded;
 
 /// Runs the command line; the exit code is that of the report.
 #[must_use]
 pub fn main(cli: Cli) -> Exit {
     let console = Console::new(&cli.global);
     let (name, verb): (&str, Verb) = match cli.command {
+        Command::Patch(args) => ("patch", Box::new(move |s, r| patch(s, &args, r))),
         Command::Dedup(args) => ("dedup", Box::new(move |s, r| dedup(s, &args, r))),
-        Command::Undo(args) => ("undo", Box::new(move |s, r| verbs::undo(s, &args, r))),
+        Command::Undo(args) => ("undo", Box::new(move |s, r| verbs::undo::undo(s, &args, r))),
         Command::Status(args) => ("status", Box::new(move |s, r| status(s, &args, r))),
         Command::Locate => ("locate", Box::new(|_, _| Ok(()))),
+        Command::Recipe { command } => return verbs::recipe::command(&command, &cli.global),
         Command::Completions { shell } => return completions(shell),
         Command::Man => return man(),
         _ => return Exit::Usage,
@@ -42,13 +48,42 @@ fn dedup(session: &mut Session<'_>, args: &cli::Dedup, report: &mut Report) -> a
         return Ok(());
     }
     session.prepare()?;
-    let planned = verbs::plan_dedup(session, args, !session.global.dry_run, report)?;
+    let planned = verbs::dedup::plan(session, args, !session.global.dry_run, report)?;
     let plan = planned.plan.clone();
     let outcome = session.commit(report, plan);
     if !session.global.dry_run {
-        verbs::dedup_done(&planned, &outcome, &planned.plan, report);
+        verbs::dedup::done(&planned, &outcome, &planned.plan, report);
     }
-    verbs::advise(session, report);
+    verbs::dedup::advise(session, report);
+    Ok(())
+}
+
+fn patch(session: &mut Session<'_>, args: &cli::Patch, report: &mut Report) -> anyhow::Result<()> {
+    let known = Known::of(session);
+    let direction = if args.revert { Direction::Revert } else { Direction::Apply };
+    let options = Options { direction, allow_drift: args.allow_drift, names: &args.names };
+    if !args.list {
+        session.prepare()?;
+    }
+    let mut loaded = None;
+    let mut planned = match &args.from {
+        Some(dir) => verbs::patch::of_folder(session, &known, args, dir, &options)?,
+        None => {
+            let recipe = loaded.insert(Loaded::load(args.recipe.recipe.as_deref())?);
+            report.recipe = Some(recipe.name.clone());
+            verbs::patch::of_recipe(session, &known, recipe, &options, report)?
+        }
+    };
+    let refused = planned.refused;
+    let plan = std::mem::take(&mut planned.plan);
+    let outcome = if args.list { Outcome::default() } else { session.commit(report, plan) };
+    let made = !(args.list || session.global.dry_run || refused || report.error.is_some())
+        && outcome.refused.is_empty();
+    verbs::patch::done(planned, &outcome, made, direction, report);
+    verbs::patch::insist(&args.names, report);
+    if let Some(loaded) = loaded.filter(|_| !session.global.no_allow) {
+        verbs::recipe::allow(&loaded, report);
+    }
     Ok(())
 }
 
@@ -57,9 +92,9 @@ fn status(session: &mut Session<'_>, _args: &cli::Status, report: &mut Report) -
     let journals = session.journals()?;
     report.runs = session.runs(&journals)?.iter().map(|(_, run)| run_ref(&run.record, run)).collect();
     if session.has_sdk(report)? {
-        verbs::plan_dedup(session, &cli::Dedup::default(), false, report)?;
+        verbs::dedup::plan(session, &cli::Dedup::default(), false, report)?;
     }
-    verbs::advise(session, report);
+    verbs::dedup::advise(session, report);
     Ok(())
 }
 
