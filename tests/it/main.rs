@@ -7,4 +7,7 @@
 )]
 
 mod patch_cases;
+mod patch_packages;
+mod patch_places;
 mod recipe;
+mod site;
