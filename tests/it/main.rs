@@ -7,6 +7,7 @@
 )]
 
 mod patch_cases;
+mod patch_differential;
 mod patch_packages;
 mod patch_places;
 mod recipe;
