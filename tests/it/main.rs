@@ -18,3 +18,8 @@ mod reference;
 mod sdk_tree;
 mod shape;
 mod snapshot;
+mod patch_differential;
+mod patch_packages;
+mod patch_places;
+mod recipe;
+mod site;
