@@ -4,6 +4,13 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+mod needed;
+mod smoke;
+mod texts;
+mod verdict;
+
+pub use smoke::{SmokeCheck, TIMEOUT, smoke};
+
 /// What one check found; a row of the report, the contract of cli.md.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CheckResult {

@@ -15,4 +15,5 @@ mod python_support;
 mod reference;
 mod sdk_tree;
 mod shape;
+mod smoke;
 mod snapshot;

@@ -93,3 +93,8 @@ pub fn distribution(site: &Path, name: &str, version: &str, headers: &str) -> Pa
     std::fs::write(dir.join("METADATA"), text).unwrap();
     dir
 }
+
+/// Where the headers of this very interpreter are.
+pub fn include_dir(python: &Path) -> String {
+    output(python, ["-c", "import sysconfig; print(sysconfig.get_path('include'))"])
+}
