@@ -5,10 +5,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 mod needed;
+mod objects;
+mod require;
+mod requires;
+mod rule;
 mod smoke;
 mod texts;
 mod verdict;
 
+pub use require::require;
+pub use rule::{Requirement, Rule, RuleError};
 pub use smoke::{SmokeCheck, TIMEOUT, smoke};
 
 /// What one check found; a row of the report, the contract of cli.md.

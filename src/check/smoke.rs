@@ -112,8 +112,7 @@ fn wanted_by(reply: &Reply) -> Option<PathBuf> {
         _ => None,
     })?;
     raised.iter().find_map(|exception| {
-        let Some(super::texts::Loader::MissingLibrary { library }) = super::texts::loader(&exception.text)
-        else {
+        let Some(super::texts::Missing::Library { library }) = super::texts::loader(&exception.text) else {
             return None;
         };
         let module = python::path(exception.path.as_ref()?);

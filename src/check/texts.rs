@@ -1,17 +1,17 @@
 //! What loaders, runtimes and compilers say when something is wrong, and what it means. Pure: text in, values out.
 
-/// What the loader complained about.
+/// What the loader missed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Loader {
+pub enum Missing {
     /// A library that isn't there; glibc doesn't say who wants it.
-    MissingLibrary {
+    Library {
         library: String,
     },
-    MissingSymbol {
+    Symbol {
         symbol: String,
         wanted_by: String,
     },
-    MissingVersion {
+    Version {
         version: String,
         library: String,
         wanted_by: String,
@@ -20,31 +20,31 @@ pub enum Loader {
 
 /// The first loader's complaint in `text`, wherever it stands.
 #[must_use]
-pub fn loader(text: &str) -> Option<Loader> {
+pub fn loader(text: &str) -> Option<Missing> {
     text.lines().find_map(|line| {
         missing_version(line).or_else(|| missing_symbol(line)).or_else(|| missing_library(line))
     })
 }
 
 /// `libx.so.1: cannot open shared object file: No such file or directory`
-fn missing_library(line: &str) -> Option<Loader> {
+fn missing_library(line: &str) -> Option<Missing> {
     let (before, _) = line.split_once(": cannot open shared object file")?;
-    Some(Loader::MissingLibrary { library: last_word(before, ": ")?.to_owned() })
+    Some(Missing::Library { library: last_word(before, ": ")?.to_owned() })
 }
 
 /// `/a/b.so: undefined symbol: f, version V`, also behind `python3: symbol lookup error: `
-fn missing_symbol(line: &str) -> Option<Loader> {
+fn missing_symbol(line: &str) -> Option<Missing> {
     let (before, symbol) = line.split_once(": undefined symbol: ")?;
     let symbol = symbol.split([',', ' ', ')']).next().filter(|symbol| !symbol.is_empty())?;
-    Some(Loader::MissingSymbol { symbol: symbol.to_owned(), wanted_by: last_word(before, ": ")?.to_owned() })
+    Some(Missing::Symbol { symbol: symbol.to_owned(), wanted_by: last_word(before, ": ")?.to_owned() })
 }
 
 /// ``/lib/libc.so.6: version `GLIBC_2.39' not found (required by /a/b.so)``
-fn missing_version(line: &str) -> Option<Loader> {
+fn missing_version(line: &str) -> Option<Missing> {
     let (library, rest) = line.split_once(": version `")?;
     let (version, rest) = rest.split_once("' not found (required by ")?;
     let (wanted_by, _) = rest.rsplit_once(')')?;
-    Some(Loader::MissingVersion {
+    Some(Missing::Version {
         version: version.to_owned(),
         library: last_word(library, ": ")?.to_owned(),
         wanted_by: wanted_by.to_owned(),
@@ -130,18 +130,18 @@ mod tests {
 
     #[test]
     fn the_loaders_complaints_are_understood_wherever_they_stand() {
-        let library = |name: &str| Some(Loader::MissingLibrary { library: name.into() });
+        let library = |name: &str| Some(Missing::Library { library: name.into() });
         let line = "libx.so.1: cannot open shared object file: No such file or directory";
         assert_eq!(loader(line), library("libx.so.1"));
         assert_eq!(loader(&format!("apex failed\nOSError: {line}\nmore")), library("libx.so.1"));
         let symbol =
-            |name: &str, by: &str| Some(Loader::MissingSymbol { symbol: name.into(), wanted_by: by.into() });
+            |name: &str, by: &str| Some(Missing::Symbol { symbol: name.into(), wanted_by: by.into() });
         assert_eq!(loader("/a b/x.so: undefined symbol: _Z1fv"), symbol("_Z1fv", "/a b/x.so"));
         assert_eq!(loader("/a/x.so: undefined symbol: f, version V_1"), symbol("f", "/a/x.so"));
         let lazy = "/opt/python3: symbol lookup error: /a/x.so: undefined symbol: g";
         assert_eq!(loader(lazy), symbol("g", "/a/x.so"));
         let version = "/lib/libc.so.6: version `GLIBC_2.39' not found (required by /a/x.so)";
-        let expected = Loader::MissingVersion {
+        let expected = Missing::Version {
             version: "GLIBC_2.39".into(),
             library: "/lib/libc.so.6".into(),
             wanted_by: "/a/x.so".into(),

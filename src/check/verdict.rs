@@ -1,7 +1,7 @@
 //! From what was seen of an import check to its verdict. Pure: values in, a value out.
 
 use super::smoke::{Seen, SmokeCheck};
-use super::texts::{self, Loader};
+use super::texts::{self, Missing};
 use super::{CheckResult, Kind, Verdict};
 use crate::python::wire::{Line, Raised, Raw};
 use crate::python::{End, path, signal_name};
@@ -150,16 +150,16 @@ fn importing(seen: &Seen) -> Option<&String> {
     })
 }
 
-fn explain(trouble: &Loader, wanted_by: Option<&std::path::Path>) -> String {
+fn explain(trouble: &Missing, wanted_by: Option<&std::path::Path>) -> String {
     match trouble {
-        Loader::MissingLibrary { library } => match wanted_by {
+        Missing::Library { library } => match wanted_by {
             Some(by) => format!("missing library `{library}`, wanted by `{}`", by.display()),
             None => format!("missing library `{library}`"),
         },
-        Loader::MissingSymbol { symbol, wanted_by } => {
+        Missing::Symbol { symbol, wanted_by } => {
             format!("missing symbol `{symbol}`, wanted by `{wanted_by}`")
         }
-        Loader::MissingVersion { version, library, wanted_by } => {
+        Missing::Version { version, library, wanted_by } => {
             format!("`{library}` is too old: `{wanted_by}` wants {version}")
         }
     }

@@ -3,6 +3,7 @@
     clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::panic,
+    clippy::disallowed_macros,
     reason = "tests make their own input and fail by panicking"
 )]
 
@@ -13,6 +14,7 @@ mod patch_cases;
 mod python;
 mod python_support;
 mod reference;
+mod require;
 mod sdk_tree;
 mod shape;
 mod smoke;
