@@ -17,6 +17,7 @@ mod device;
 mod encode;
 mod known;
 mod links;
+mod observe;
 mod owners;
 mod rights;
 
@@ -196,7 +197,3 @@ impl DedupPlan {
         self.plan.changes.last().map_or(0, |change| change.group + 1)
     }
 }
-
-#[cfg(test)]
-#[path = "dedup/tests.rs"]
-mod tests;

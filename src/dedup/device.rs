@@ -10,7 +10,7 @@ use super::known::inode;
 use super::{Reason, Remade, Trouble, rights};
 use crate::compare::Verdict;
 use crate::manifest;
-use crate::model::{Change, Place, RelPath, Role, Source};
+use crate::model::{Change, Meta, Place, RelPath, Role, Source};
 use crate::scan::{FileRecord, Inventory, Kind};
 
 /// All manifest entries: devel places, with the libraries place that each shall be a hard link to.
@@ -94,7 +94,7 @@ pub fn decide(site: &mut Site<'_, '_>, root: usize) {
 }
 
 /// Re-makes one libraries file and all devel names that shall be hard links to it.
-fn remake(site: &mut Site<'_, '_>, kept: &FileRecord, mut files: Vec<&FileRecord>) {
+fn remake(site: &mut Site<'_, '_>, kept: &FileRecord, files: Vec<&FileRecord>) {
     let inventory = site.inventory;
     let other = inventory.absolute(&kept.place);
     let intact = |file: &FileRecord| inode(file) == inode(kept);
@@ -129,36 +129,32 @@ fn remake(site: &mut Site<'_, '_>, kept: &FileRecord, mut files: Vec<&FileRecord
         }
         return;
     }
-    files.sort_by_key(|file| (intact(file), inode(file), &file.place));
+    // The same chain as in `encode`: undo makes the last name of an inode a file of its own and links the others to
+    // it, at last the libraries' name, where it was one of them.
+    let first =
+        |file: &FileRecord| files.iter().filter(|one| inode(one) == inode(file)).map(|one| &one.place).min();
+    let mut order: Vec<_> =
+        files.iter().map(|file| (!intact(file), first(file), &file.place, *file)).collect();
+    order.sort_unstable_by_key(|key| (key.0, key.1, key.2));
+    let files: Vec<&FileRecord> = order.into_iter().map(|key| key.3).collect();
     let group = site.out.next_group();
     let digest = site.known.digests.get(&inode(kept)).copied();
     let owner = known_meta(site, kept);
-    let mut push = |at: &FileRecord, before, after, keeps| {
-        let (at, seen) = (at.place.clone(), Some(at.id));
+    let mut push = |file: &FileRecord, before, after, keeps| {
+        let (at, seen) = (file.place.clone(), Some(file.id));
         site.out.plan.changes.push(Change { at, before, after, seen, keeps, group, bytecode: false });
     };
-    // True of the file now, and true again once the devel names were undone: so nothing is left to undo here.
-    let itself = match files.last() {
-        Some(last) if intact(last) => Source::LinkTo(last.place.clone()),
-        Some(last) => Source::CopyOf(last.place.clone()),
-        None => return,
-    };
-    push(
-        kept,
-        entry(kept, owner.clone(), digest, itself),
-        entry(kept, owner.clone(), digest, Source::Refresh),
-        None,
-    );
+    let first = files[0].place.clone();
+    let itself = if intact(files[0]) { Source::LinkTo(first) } else { Source::CopyOf(first) };
+    let before = entry(kept, owner.clone(), digest, itself);
+    push(kept, before, entry(kept, owner.clone(), digest, Source::Refresh), None);
     for (at, file) in files.iter().enumerate() {
         let before = match files.get(at + 1) {
-            _ if intact(file) => Source::LinkTo(kept.place.clone()),
             Some(next) if inode(next) == inode(file) => Source::LinkTo(next.place.clone()),
             _ => Source::CopyOf(kept.place.clone()),
         };
-        let mut meta = owner.clone();
-        if !intact(file) {
-            meta = crate::model::Meta { xattrs: owner.xattrs.clone(), ..file.meta.clone() };
-        }
+        // Equal but for the mode bits and owner that a link may differ in.
+        let meta = Meta { xattrs: owner.xattrs.clone(), ..file.meta.clone() };
         let after = entry(kept, owner.clone(), digest, Source::LinkTo(kept.place.clone()));
         push(file, entry(file, meta, digest, before), after, Some((kept.place.clone(), kept.id)));
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::decide::Site;
-use super::known::{Inode, inode};
+use super::known::inode;
 use super::owners::Owner;
 use super::{Linked, Was, links};
 use crate::model::{Change, Digest, Entry, FileEntry, Meta, Place, Source};
@@ -28,7 +28,7 @@ impl Member<'_> {
 /// Adds the group's changes to the plan.
 pub fn merge<'a>(site: &mut Site<'a, '_>, mut members: Vec<Member<'a>>) {
     let group = site.out.next_group();
-    members.sort_by_key(|member| (inode(member.file), &member.file.place));
+    members.sort_by_key(|member| &member.file.place);
     let mut turned: BTreeMap<&Place, &FileRecord> = BTreeMap::new();
     for member in members.iter().filter(|member| member.owner.reversed) {
         turned.insert(&member.owner.at, member.owner.file);
@@ -36,17 +36,21 @@ pub fn merge<'a>(site: &mut Site<'a, '_>, mut members: Vec<Member<'a>>) {
     for (at, file) in turned {
         turn(site, at, file, group);
     }
-    let mut by_inode: BTreeMap<Inode, Vec<&Member<'a>>> = BTreeMap::new();
+    let mut inodes: Vec<Vec<&Member<'a>>> = Vec::new();
     for member in &members {
-        by_inode.entry(inode(member.file)).or_default().push(member);
+        match inodes.iter_mut().find(|names| inode(names[0].file) == inode(member.file)) {
+            Some(names) => names.push(member),
+            None => inodes.push(vec![member]),
+        }
     }
-    for names in by_inode.values() {
+    for names in &inodes {
+        // An owner's name of the inode keeps it alive, also one that was turned: undo takes that back last.
+        let alive = names.iter().find(|member| member.shares_inode()).map(|member| member.owner.at.clone());
         let mut replaced = Vec::new();
         for (at, member) in names.iter().enumerate() {
-            let next = names[at + 1..].iter().find(|next| !next.shares_inode());
-            let source = if member.shares_inode() {
-                Source::LinkTo(member.owner.at.clone())
-            } else if let Some(next) = next {
+            let source = if let Some(place) = &alive {
+                Source::LinkTo(place.clone())
+            } else if let Some(next) = names.get(at + 1) {
                 Source::LinkTo(next.file.place.clone())
             } else {
                 last(site, member, names)
@@ -60,16 +64,31 @@ pub fn merge<'a>(site: &mut Site<'a, '_>, mut members: Vec<Member<'a>>) {
     }
 }
 
-/// The owner's symlink into the devel tree becomes the file itself.
+/// An owner's symlink into the devel tree becomes the file itself, and others like it lead there: as long as one of
+/// them leads into the devel tree, expanding that again can make a loop.
 fn turn(site: &mut Site<'_, '_>, at: &Place, file: &FileRecord, group: u32) {
-    let Some(Kind::Symlink { target, .. }) = site.inventory.files.get(at).map(|record| &record.kind) else {
-        return;
+    let symlink = |place: &Place| match site.inventory.files.get(place).map(|record| &record.kind) {
+        Some(Kind::Symlink { target, .. }) => Some(Entry::Symlink { target: target.clone() }),
+        _ => None,
     };
-    let before = Entry::Symlink { target: target.clone() };
+    let others: Vec<Place> = site.owners.same_inode(file, true).map(|owner| owner.at.clone()).collect();
+    let others = others.into_iter().filter(|other| other != at);
+    let others: Vec<(Place, Entry)> =
+        others.filter_map(|other| Some((other.clone(), symlink(&other)?))).collect();
+    let Some(before) = symlink(at) else { return };
     let after = entry(file, known_meta(site, file), None, Source::LinkTo(file.place.clone()));
     let keeps = Some((file.place.clone(), file.id));
     let change = Change { at: at.clone(), before, after, seen: None, keeps, group, bytecode: false };
     site.out.plan.changes.push(change);
+    let end = site.inventory.absolute(at);
+    for (other, before) in others {
+        let path = site.inventory.absolute(&other);
+        let target = links::relative(path.parent().unwrap_or(&path), &end);
+        let after = Entry::Symlink { target: target.clone() };
+        let change = Change { at: other, before, after, seen: None, keeps: None, group, bytecode: false };
+        site.out.plan.changes.push(change);
+        site.out.linked.push(Linked { path, target, was: Was::Reversed, bytes: 0, blake3: None, group });
+    }
 }
 
 /// How the last name of a split inode comes back: by a name of it that stays, or as a copy.

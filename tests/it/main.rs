@@ -9,10 +9,12 @@
 
 mod apply;
 mod dedup_plan;
+mod dedup_random;
 mod locate;
 mod patch_cases;
 mod python;
 mod python_support;
+mod recipe;
 mod reference;
 mod require;
 mod sdk_tree;

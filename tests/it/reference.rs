@@ -7,20 +7,8 @@ use std::path::Path;
 
 use rocm_fixup::model::{Entry, FileEntry, Plan, Source};
 
+/// Each change finds its `before` when its turn comes.
 pub fn apply(plan: &Plan) {
-    for change in &plan.changes {
-        make(plan, &plan.absolute(&change.at), &change.after);
-    }
-}
-
-pub fn undo(plan: &Plan) {
-    for change in plan.changes.iter().rev() {
-        make(plan, &plan.absolute(&change.at), &change.before);
-    }
-}
-
-/// The plan's `before` holds at each place.
-pub fn assert_before(plan: &Plan) {
     for change in &plan.changes {
         let path = plan.absolute(&change.at);
         match &change.before {
@@ -28,6 +16,13 @@ pub fn assert_before(plan: &Plan) {
             Entry::Symlink { target } => assert_eq!(path.read_link().unwrap(), *target),
             Entry::File(file) => assert!(present(plan, &path, file), "{change:?}"),
         }
+        make(plan, &path, &change.after);
+    }
+}
+
+pub fn undo(plan: &Plan) {
+    for change in plan.changes.iter().rev() {
+        make(plan, &plan.absolute(&change.at), &change.before);
     }
 }
 

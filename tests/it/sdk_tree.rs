@@ -178,7 +178,7 @@ impl SdkTree {
                 fs::write(&path, object("-pie -fPIE", third)).unwrap();
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
             }
-            "text" => fs::write(&path, line.splitn(3, ' ').nth(2).unwrap()).unwrap(),
+            "text" => fs::write(&path, line.splitn(3, ' ').nth(2).unwrap_or_default()).unwrap(),
             "copy" => drop(fs::copy(self.path(third), &path).unwrap()),
             "hardlink" => fs::hard_link(self.path(third), &path).unwrap(),
             "directory" => fs::create_dir(&path).unwrap(),
