@@ -4,6 +4,19 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+mod needed;
+mod objects;
+mod require;
+mod requires;
+mod rule;
+mod smoke;
+mod texts;
+mod verdict;
+
+pub use require::require;
+pub use rule::{Requirement, Rule, RuleError};
+pub use smoke::{SmokeCheck, TIMEOUT, smoke};
+
 /// What one check found; a row of the report, the contract of cli.md.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CheckResult {

@@ -21,11 +21,20 @@ const RECORD: u64 = 256 * 1024 * 1024;
 /// The distribution called `name` (in any spelling) that an import would take: that of the first directory.
 #[must_use]
 pub fn find(site_packages: &[PathBuf], name: &str) -> Option<Distribution> {
+    claims(site_packages, name).into_iter().next()
+}
+
+/// All metadata directories that claim `name` in the first site directory that has one. More than one means that an
+/// upgrade left the old one behind (`pip install --target --upgrade` does).
+#[must_use]
+pub fn claims(site_packages: &[PathBuf], name: &str) -> Vec<Distribution> {
     let name = normalised(name);
-    site_packages.iter().find_map(|site| {
-        let mut named = metadata_dirs(site).into_iter().filter(|(_, stem)| may_be(stem, &name));
-        named.find_map(|(dir, _)| read(site, &dir).filter(|dist| normalised(&dist.name) == name))
-    })
+    let here = |site: &PathBuf| {
+        let named = metadata_dirs(site).into_iter().filter(|(_, stem)| may_be(stem, &name));
+        let read = named.filter_map(|(dir, _)| read(site, &dir));
+        read.filter(|dist| normalised(&dist.name) == name).collect::<Vec<_>>()
+    };
+    site_packages.iter().map(here).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
 /// All distributions of the directories, in their order and by name; for one name the first counts.

@@ -26,6 +26,8 @@ pub struct Facts {
     pub executable: bool,
     pub soname: Option<Vec<u8>>,
     pub needed: Vec<Vec<u8>>,
+    /// Where it looks for them first (`DT_RUNPATH`, else `DT_RPATH`), as written.
+    pub runpath: Option<Vec<u8>>,
     /// Versions wanted of other libraries: (file, version), as in (`libc.so.6`, `GLIBC_2.39`).
     pub versions: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -87,6 +89,7 @@ fn facts<H: FileHeader<Endian = Endianness>>(data: Bounded<'_>) -> Result<Facts,
 
     facts.executable |= value(elf::DT_FLAGS_1).is_some_and(|flags| flags & DF_1_PIE != 0);
     facts.soname = value(elf::DT_SONAME).and_then(text);
+    facts.runpath = value(elf::DT_RUNPATH).or_else(|| value(elf::DT_RPATH)).and_then(text);
     facts.needed = entries
         .iter()
         .filter(|entry| entry.0 == elf::DT_NEEDED.0)

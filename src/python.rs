@@ -74,7 +74,7 @@ pub fn directories(command: &Path, packages: &[&str]) -> Result<Interpreter> {
             let lines = &reply.answer.lines;
             let found =
                 lines.iter().find_map(|l| if let Line::Directories(d) = l { Some(d.clone()) } else { None });
-            (found.ok_or_else(|| no_answer(command, &reply))?, false)
+            (found.ok_or_else(|| no_answer(command, &reply, START))?, false)
         }
         Some(Unfit::Old(_) | Unfit::Unloadable(_)) => (plainly(command, &packages)?, true),
         Some(other) => return Err(other.clone().error(command)),
@@ -162,7 +162,7 @@ fn plainly(command: &Path, packages: &[String]) -> Result<wire::Directories> {
         sweep: false,
     })?;
     let found = answer::parse_plain(&files::contents(&mut answer, ANSWER)?);
-    found.ok_or_else(|| no_answer(command, &Reply { answer: Answer::default(), ended }))
+    found.ok_or_else(|| no_answer(command, &Reply { answer: Answer::default(), ended }, START))
 }
 
 fn isolated(script: &str) -> Vec<OsString> {
@@ -194,12 +194,13 @@ pub fn raw(path: &Path) -> Raw {
     Raw::new(path.as_os_str().as_bytes())
 }
 
-/// Why there is no answer, as well as can be told from outside.
-fn no_answer(command: &Path, reply: &Reply) -> anyhow::Error {
+/// Why there is no answer within `limit`, as well as can be told from outside.
+#[must_use]
+pub fn no_answer(command: &Path, reply: &Reply, limit: Duration) -> anyhow::Error {
     let how = match reply.ended.end {
         End::Exit(code) => format!("it ended with code {code}"),
         End::Signal(number) => format!("it was killed by {}", signal_name(number)),
-        End::Timeout => format!("it was stopped after {} s", START.as_secs()),
+        End::Timeout => format!("it was stopped after {} s", limit.as_secs_f64()),
     };
     let stderr = String::from_utf8_lossy(&reply.ended.stderr);
     let said =

@@ -23,7 +23,7 @@ pub enum Unfit {
 pub struct Answer {
     pub lines: Vec<Line>,
     pub unfit: Option<Unfit>,
-    /// Files that were mapped at a crash, in the order of `/proc/self/maps`; empty if there was none.
+    /// Files that were mapped at a crash, about in load order; empty if there was none.
     pub mapped: Vec<PathBuf>,
 }
 
@@ -71,7 +71,8 @@ fn unfit(said: &str) -> Option<Unfit> {
     })
 }
 
-/// The files of a `/proc/PID/maps`, each once.
+/// The files of a `/proc/PID/maps`, each once, the lowest address last: the kernel hands out addresses from the top,
+/// so this is about the order in which they were loaded.
 fn mapped<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = Vec::new();
     for line in lines {
@@ -85,6 +86,7 @@ fn mapped<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Vec<PathBuf> {
             }
         }
     }
+    files.reverse();
     files
 }
 

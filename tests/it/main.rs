@@ -3,6 +3,7 @@
     clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::panic,
+    clippy::disallowed_macros,
     reason = "tests make their own input and fail by panicking"
 )]
 
@@ -15,8 +16,10 @@ mod python;
 mod python_support;
 mod recipe;
 mod reference;
+mod require;
 mod sdk_tree;
 mod shape;
+mod smoke;
 mod snapshot;
 mod patch_differential;
 mod patch_packages;

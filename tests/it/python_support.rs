@@ -93,3 +93,46 @@ pub fn distribution(site: &Path, name: &str, version: &str, headers: &str) -> Pa
     std::fs::write(dir.join("METADATA"), text).unwrap();
     dir
 }
+
+/// Where the headers of this very interpreter are.
+pub fn include_dir(python: &Path) -> String {
+    output(python, ["-c", "import sysconfig; print(sysconfig.get_path('include'))"])
+}
+
+/// A CPython 3.11 (for which AMD's wheels exist) with pip that reaches an index; `None`, with a word on stderr, where
+/// there is none. `ROCM_FIXUP_TEST_WHEELS=1` makes that a failure.
+pub fn pip_python() -> Option<PathBuf> {
+    let works = |python: &PathBuf| {
+        let mut command = Command::new(python);
+        command.args(["-m", "pip", "download", "--quiet", "--no-deps", "pybind11==3.1.0", "--dest"]);
+        version(python) >= (3, 11) && command.arg(wheels()).output().is_ok_and(|done| done.status.success())
+    };
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| pythons().into_iter().find(works)).clone();
+    let must = std::env::var_os("ROCM_FIXUP_TEST_WHEELS").is_some_and(|value| value == "1");
+    assert!(found.is_some() || !must, "no python3 of 3.11 or later with a pip that reaches an index");
+    if found.is_none() {
+        eprintln!("skipped: no python3 of 3.11 or later with a pip that reaches an index");
+    }
+    found
+}
+
+/// Where wheels are kept between runs.
+fn wheels() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("wheels")
+}
+
+/// Installs one package into `site` by pip, as an image would.
+pub fn pip_install(python: &Path, site: &Path, what: &str) {
+    let (site, wheels) = (site.to_str().unwrap(), wheels());
+    if !what.contains("://") {
+        output(python, ["-m", "pip", "download", "-q", "--no-deps", "-d", wheels.to_str().unwrap(), what]);
+    }
+    let links = wheels.to_str().unwrap();
+    let mut args = vec!["-m", "pip", "install", "-q", "--no-deps", "--upgrade", "--target", site];
+    if !what.contains("://") {
+        args.extend(["--no-index", "--find-links", links]);
+    }
+    args.push(what);
+    output(python, args);
+}
