@@ -65,12 +65,12 @@ pub fn apply(record: &Record, journal: &Journal, mut progress: impl FnMut(usize)
         outcome.failed.get_or_insert(error);
         return Ok(outcome); // no "done": whether the changes will last is not known
     }
-    let ended = match (clean, outcome.made.is_empty(), outcome.failed.is_none() && outcome.refused.is_empty())
-    {
-        (false, ..) => return Ok(outcome), // the next run, or undo, finds it unfinished and tidies up
-        (true, true, _) => journal.forget(record),
-        (true, false, true) => journal.finish(record, Ended::Complete),
-        (true, false, false) => journal.finish(record, Ended::Partial),
+    let ended = match () {
+        () if !clean => return Ok(outcome), // the next run, or undo, finds it unfinished and tidies up
+        () if outcome.made.is_empty() => journal.forget(record),
+        () if outcome.failed.is_some() => journal.finish(record, Ended::Stopped),
+        () if outcome.refused.is_empty() => journal.finish(record, Ended::Complete),
+        () => journal.finish(record, Ended::Partial),
     };
     if let Err(error) = ended {
         outcome.failed.get_or_insert(error);

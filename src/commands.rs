@@ -5,6 +5,7 @@ use std::io::Write as _;
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 
+use crate::apply::Outcome;
 use crate::cli::{self, Cli, Command, Format, Global, Output};
 use crate::console::{self, Console};
 use crate::error::Exit;
@@ -43,10 +44,12 @@ fn dedup(session: &mut Session<'_>, args: &cli::Dedup, report: &mut Report) -> a
     session.prepare()?;
     let planned = verbs::plan_dedup(session, args, !session.global.dry_run, report)?;
     let plan = planned.plan.clone();
-    let outcome = session.commit(report, plan)?;
+    let committed = session.commit(report, plan);
     if !session.global.dry_run {
-        verbs::dedup_done(&planned, &outcome, &planned.plan, report);
+        let nothing = Outcome::default();
+        verbs::dedup_done(&planned, committed.as_ref().unwrap_or(&nothing), &planned.plan, report);
     }
+    committed?;
     verbs::advise(session, report);
     Ok(())
 }

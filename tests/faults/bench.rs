@@ -98,7 +98,11 @@ impl Bench {
             return Err(format!("undo failed: {}", ran.told()));
         }
         now.is(&self.before).map_err(|e| format!("after undo:{e}"))?;
-        if now.journal.is_empty() { Ok(()) } else { Err(format!("after undo the journal holds {:?}", now.journal)) }
+        if now.journal.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("after undo the journal holds {:?}", now.journal))
+        }
     }
 
     /// After a run that must have succeeded: as planned, and the journal whole.

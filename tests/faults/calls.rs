@@ -12,19 +12,62 @@ pub struct Call {
 
 /// Names that can change something. `openat` only with `O_CREAT` or `O_TRUNC`.
 const CHANGING: [&str; 26] = [
-    "write", "pwrite64", "writev", "ftruncate", "fallocate", "copy_file_range", "sendfile", "mkdir", "mkdirat",
-    "symlink", "symlinkat", "link", "linkat", "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir",
-    "fsync", "fdatasync", "syncfs", "fchmod", "fchown", "utimensat", "fsetxattr",
+    "write",
+    "pwrite64",
+    "writev",
+    "ftruncate",
+    "fallocate",
+    "copy_file_range",
+    "sendfile",
+    "mkdir",
+    "mkdirat",
+    "symlink",
+    "symlinkat",
+    "link",
+    "linkat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "fsync",
+    "fdatasync",
+    "syncfs",
+    "fchmod",
+    "fchown",
+    "utimensat",
+    "fsetxattr",
 ];
 /// Names that take a path, or a directory that was reached by one.
 const PATHS: [&str; 12] = [
-    "openat2", "openat", "open", "newfstatat", "statx", "readlinkat", "symlinkat", "linkat", "renameat", "renameat2",
-    "unlinkat", "mkdirat",
+    "openat2",
+    "openat",
+    "open",
+    "newfstatat",
+    "statx",
+    "readlinkat",
+    "symlinkat",
+    "linkat",
+    "renameat",
+    "renameat2",
+    "unlinkat",
+    "mkdirat",
 ];
 /// Calls that change files through a path or a descriptor in a way the product must never use.
 pub const FORBIDDEN: [&str; 12] = [
-    "chmod", "chown", "lchown", "fchmodat", "fchmodat2", "fchownat", "truncate", "setxattr", "lsetxattr", "utime",
-    "rename", "unlink",
+    "chmod",
+    "chown",
+    "lchown",
+    "fchmodat",
+    "fchmodat2",
+    "fchownat",
+    "truncate",
+    "setxattr",
+    "lsetxattr",
+    "utime",
+    "rename",
+    "unlink",
 ];
 
 /// What is to be recorded.
@@ -34,7 +77,8 @@ pub fn watched() -> String {
 }
 
 /// Calls that only look; a failure of one must end in an error or be harmless.
-const READING: [&str; 8] = ["read", "pread64", "getdents64", "fstat", "statx", "flock", "flistxattr", "fgetxattr"];
+const READING: [&str; 8] =
+    ["read", "pread64", "getdents64", "fstat", "statx", "flock", "flistxattr", "fgetxattr"];
 
 impl Call {
     pub fn changes(&self) -> bool {

@@ -46,7 +46,8 @@ fn over_scenes(
 ) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for scene in scene::SCENES {
-        tally.add(part(context, scene)?);
+        let found = part(context, scene);
+        tally.add(found.unwrap_or_else(|error| Tally { failed: vec![error], ..Tally::default() }));
     }
     Ok(tally)
 }

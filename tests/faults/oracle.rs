@@ -53,7 +53,8 @@ impl State {
     }
 
     fn walk(&mut self, top: &Path, rel: &Path, first: &mut HashMap<(u64, u64), PathBuf>) {
-        let mut names: Vec<_> = fs::read_dir(top.join(rel)).unwrap().map(|e| e.unwrap().file_name()).collect();
+        let mut names: Vec<_> =
+            fs::read_dir(top.join(rel)).unwrap().map(|e| e.unwrap().file_name()).collect();
         names.sort_unstable();
         for name in names {
             let path = rel.join(&name);
@@ -61,7 +62,8 @@ impl State {
             if name == JOURNAL && full.symlink_metadata().unwrap().is_dir() {
                 self.journal.insert(".".to_owned());
                 let inside = walkdir::WalkDir::new(&full).min_depth(1).into_iter().map(|e| e.unwrap());
-                let short = |e: walkdir::DirEntry| e.path().strip_prefix(&full).unwrap().display().to_string();
+                let short =
+                    |e: walkdir::DirEntry| e.path().strip_prefix(&full).unwrap().display().to_string();
                 self.journal.extend(inside.map(short));
                 continue;
             }
@@ -81,7 +83,10 @@ impl State {
             if !meta.is_dir() && full.metadata().is_ok_and(|m| m.is_file()) {
                 self.reads.insert(path.clone(), hash(&full));
             }
-            self.mtimes.insert(path.clone(), i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()));
+            self.mtimes.insert(
+                path.clone(),
+                i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()),
+            );
             let item = Item {
                 kind,
                 mode: meta.mode() & 0o7777,
@@ -120,7 +125,8 @@ impl State {
             let now = self.items.get(path);
             let (old, new) = (before.items.get(path), after.items.get(path));
             if now != old && now != new {
-                let _ = write!(text, " {}: {} for {} or {};", path.display(), shown(now), shown(old), shown(new));
+                let _ =
+                    write!(text, " {}: {} for {} or {};", path.display(), shown(now), shown(old), shown(new));
             }
             if now == old && old == new && self.mtimes.get(path) != before.mtimes.get(path) {
                 let untouched = before.mtimes.get(path) == after.mtimes.get(path);
@@ -146,7 +152,8 @@ impl State {
     /// Files in the journal that no whole run explains.
     pub fn journal_strays(&self) -> Vec<&String> {
         let run = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-        let runs: BTreeSet<String> = self.journal.iter().filter(|n| n.ends_with(".plan")).map(|n| run(n)).collect();
+        let runs: BTreeSet<String> =
+            self.journal.iter().filter(|n| n.ends_with(".plan")).map(|n| run(n)).collect();
         let needed = |name: &&String| {
             let whole = runs.contains(&run(name)) && (name.ends_with(".plan") || name.ends_with(".done"));
             let object = name.starts_with("objects") && !name.ends_with(".part");
@@ -157,7 +164,9 @@ impl State {
 
     /// Paths that are symlinks here and were none in `before`.
     pub fn new_links(&self, before: &Self) -> BTreeSet<PathBuf> {
-        let link = |state: &Self, path: &Path| matches!(state.items.get(path).map(|i| &i.kind), Some(Kind::Symlink(_)));
+        let link = |state: &Self, path: &Path| {
+            matches!(state.items.get(path).map(|i| &i.kind), Some(Kind::Symlink(_)))
+        };
         self.items.keys().filter(|path| link(self, path) && !link(before, path)).cloned().collect()
     }
 }

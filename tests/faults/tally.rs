@@ -70,7 +70,12 @@ impl Context {
             workers.into_iter().try_for_each(|worker| worker.join().unwrap())
         })?;
         let failed = failed.into_inner().unwrap();
-        println!("{what}: {} points, {} failed, {:.1} s", points.len(), failed.len(), start.elapsed().as_secs_f64());
+        println!(
+            "{what}: {} points, {} failed, {:.1} s",
+            points.len(),
+            failed.len(),
+            start.elapsed().as_secs_f64()
+        );
         Ok(Tally { points: points.len(), failed, not_run: Vec::new() })
     }
 }

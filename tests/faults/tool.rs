@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 /// The product.
 pub fn binary() -> PathBuf {
-    std::env::var_os("ROCM_FIXUP_BIN").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_rocm-fixup")), PathBuf::from)
+    std::env::var_os("ROCM_FIXUP_BIN")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_rocm-fixup")), PathBuf::from)
 }
 
 /// How a run ended.
@@ -26,7 +27,10 @@ impl Ran {
     /// In one line, for a failing point.
     pub fn told(&self) -> String {
         let end = self.code.map_or_else(|| "killed".to_owned(), |code| format!("exit {code}"));
-        format!("{end}: {}", self.stderr.replace('\n', " | "))
+        let said = self.stderr.replace('\n', " | ");
+        let conflicts =
+            self.report.as_ref().map_or_else(String::new, |r| r["dedup"]["conflicts"].to_string());
+        format!("{end}: {said} {}", if self.code == Some(3) { conflicts } else { String::new() })
     }
 
     pub fn injected(&self) -> bool {
