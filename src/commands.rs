@@ -5,13 +5,12 @@ use std::io::Write as _;
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 
-use crate::apply::Outcome;
 use crate::cli::{self, Cli, Command, Format, Global, Output};
 use crate::console::{self, Console};
 use crate::error::Exit;
 use crate::fsops;
-use crate::report::{Report, human};
-use crate::session::Session;
+use crate::report::{Report, github, human};
+use crate::session::{Session, run_ref};
 use crate::verbs;
 
 /// Runs the command line; the exit code is that of the report.
@@ -21,6 +20,7 @@ pub fn main(cli: Cli) -> Exit {
     let (name, verb): (&str, Verb) = match cli.command {
         Command::Dedup(args) => ("dedup", Box::new(move |s, r| dedup(s, &args, r))),
         Command::Undo(args) => ("undo", Box::new(move |s, r| verbs::undo(s, &args, r))),
+        Command::Status(args) => ("status", Box::new(move |s, r| status(s, &args, r))),
         Command::Locate => ("locate", Box::new(|_, _| Ok(()))),
         Command::Completions { shell } => return completions(shell),
         Command::Man => return man(),
@@ -44,12 +44,21 @@ fn dedup(session: &mut Session<'_>, args: &cli::Dedup, report: &mut Report) -> a
     session.prepare()?;
     let planned = verbs::plan_dedup(session, args, !session.global.dry_run, report)?;
     let plan = planned.plan.clone();
-    let committed = session.commit(report, plan);
+    let outcome = session.commit(report, plan);
     if !session.global.dry_run {
-        let nothing = Outcome::default();
-        verbs::dedup_done(&planned, committed.as_ref().unwrap_or(&nothing), &planned.plan, report);
+        verbs::dedup_done(&planned, &outcome, &planned.plan, report);
     }
-    committed?;
+    verbs::advise(session, report);
+    Ok(())
+}
+
+/// Looks at everything that the other verbs would do, and does none of it.
+fn status(session: &mut Session<'_>, _args: &cli::Status, report: &mut Report) -> anyhow::Result<()> {
+    let journals = session.journals()?;
+    report.runs = session.runs(&journals)?.iter().map(|(_, run)| run_ref(&run.record, run)).collect();
+    if session.has_sdk(report)? {
+        verbs::plan_dedup(session, &cli::Dedup::default(), false, report)?;
+    }
     verbs::advise(session, report);
     Ok(())
 }
@@ -61,7 +70,7 @@ fn publish(report: &mut Report, console: &Console, global: &Global) -> Exit {
     let default = [Output { format: global.format.unwrap_or(Format::Human), file: None }];
     let outputs = if global.output.is_empty() { &default[..] } else { &global.output };
     for output in outputs {
-        if let Err(error) = deliver(report, output, global) {
+        if let Err(error) = deliver(report, output, console, global) {
             Console::error(&error.context("can't deliver the report"));
             exit = if exit == Exit::Done { Exit::Failed } else { exit };
         }
@@ -72,7 +81,10 @@ fn publish(report: &mut Report, console: &Console, global: &Global) -> Exit {
     exit
 }
 
-fn deliver(report: &Report, output: &Output, global: &Global) -> anyhow::Result<()> {
+fn deliver(report: &Report, output: &Output, console: &Console, global: &Global) -> anyhow::Result<()> {
+    if output.format == Format::Github {
+        return to_github(report, output, console);
+    }
     let text = match output.format {
         Format::Human if global.quiet && output.file.is_none() => return Ok(()),
         Format::Json => serde_json::to_string_pretty(report)? + "\n",
@@ -87,6 +99,24 @@ fn deliver(report: &Report, output: &Output, global: &Global) -> anyhow::Result<
             let text = if output.format == Format::Human { console::plain(&text) } else { text };
             fsops::write_report(file, text.as_bytes())
                 .with_context(|| format!("can't write `{}`", file.display()))
+        }
+    }
+}
+
+/// Annotations go to stdout, where the runner reads them; the table to the named file or to the step's summary.
+fn to_github(report: &Report, output: &Output, console: &Console) -> anyhow::Result<()> {
+    Console::result(&github::annotations(report)).context("can't write to stdout")?;
+    let summary = github::summary(report);
+    if let Some(file) = &output.file {
+        return fsops::write_report(file, summary.as_bytes())
+            .with_context(|| format!("can't write `{}`", file.display()));
+    }
+    match std::env::var_os("GITHUB_STEP_SUMMARY").filter(|file| !file.is_empty()) {
+        Some(file) => fsops::append(file.as_ref(), summary.as_bytes())
+            .with_context(|| format!("can't write `{}`", std::path::Path::new(&file).display())),
+        None => {
+            console.note("GITHUB_STEP_SUMMARY is not set: no step summary is written");
+            Ok(())
         }
     }
 }

@@ -17,6 +17,7 @@ mod device;
 mod encode;
 mod known;
 mod links;
+mod observe;
 mod owners;
 mod rights;
 

@@ -238,6 +238,14 @@ pub fn write_report(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_dir(dir.itself())
 }
 
+/// Adds to a file that others write to as well, such as a step's summary.
+///
+/// # Errors
+/// Those of the system calls.
+pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    std::fs::OpenOptions::new().append(true).create(true).open(path)?.write_all(bytes)
+}
+
 /// Joins an error with one of the clean-up after it, so that neither hides the other.
 fn also(error: io::Error, cleanup: io::Result<()>, what: &str) -> io::Error {
     match cleanup {

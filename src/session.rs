@@ -132,14 +132,20 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Records a plan and makes its changes. Nothing is written where there is nothing to change.
-    ///
-    /// # Errors
-    /// When the plan can't be recorded: then nothing was changed.
-    pub fn commit(&self, report: &mut Report, plan: Plan) -> anyhow::Result<Outcome> {
-        let Some(home) = self.home().filter(|_| !plan.changes.is_empty() && !self.global.dry_run) else {
-            return Ok(Outcome::default());
-        };
+    /// Records a plan and makes its changes. Nothing is written where there is nothing to change. What goes wrong is
+    /// in the report; the outcome tells what was made all the same.
+    pub fn commit(&self, report: &mut Report, plan: Plan) -> Outcome {
+        if plan.changes.is_empty() || self.global.dry_run {
+            return Outcome::default();
+        }
+        self.try_commit(report, plan).unwrap_or_else(|error| {
+            report.fail(&error);
+            Outcome::default()
+        })
+    }
+
+    fn try_commit(&self, report: &mut Report, plan: Plan) -> anyhow::Result<Outcome> {
+        let home = self.home().context("there is no site-packages directory for the journal")?;
         let journal = Journal::open(home)?;
         let count = plan.changes.len() as u64;
         let record = journal.begin(&report.command, report.recipe.as_deref(), self.continues, plan)?;

@@ -209,8 +209,12 @@ pub fn advise(session: &Session<'_>, report: &mut Report) {
             crate::report::human::mib(freed)
         ));
     }
-    if report.dry_run && !dedup.linked.is_empty() {
+    let pending = !dedup.linked.is_empty() || !dedup.relinked.is_empty();
+    if (report.dry_run || report.command == "status") && pending {
         report.next.push("rocm-fixup dedup".to_owned());
+    }
+    if report.runs.iter().any(|run| run.state.contains("interrupted")) {
+        report.next.push("rocm-fixup dedup goes on from there, rocm-fixup undo takes it back".to_owned());
     }
     if dedup.conflicts.iter().any(|c| !c.allowed) {
         report.next.push("reinstall the package that owns the named file, then rocm-fixup dedup".to_owned());

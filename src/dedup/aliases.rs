@@ -36,35 +36,58 @@ pub struct Sorted<'a> {
     pub rest: Vec<&'a FileRecord>,
 }
 
-/// A devel symlink that leads into an owner's file: the directory it lies in, and that file.
-pub type Already<'a> = (&'a Path, Owner<'a>);
+/// Devel symlinks that lead to libraries, by the directory that they lie in: they are names of these there.
+#[derive(Debug, Default)]
+pub struct Symlinks<'a> {
+    /// Into an owner's file.
+    pub already: Vec<(&'a Path, Owner<'a>)>,
+    /// To a file of the devel tree itself.
+    pub inside: HashMap<Inode, Vec<&'a Path>>,
+}
+
+/// What files of one group have in common.
+#[derive(PartialEq, Eq, Hash)]
+enum Key<'a> {
+    Soname(&'a Path, Vec<u8>),
+    /// An owner's symlink that must be turned, once, before any of them is linked to it.
+    Turned(Inode),
+}
 
 type Nodes<'a> = BTreeMap<Inode, Vec<&'a FileRecord>>;
 
 /// Sorts devel files by inode into groups. `related` tells which files have an owner's file of the same inode or path.
+/// `turns` which inodes of the devel tree an owner's symlink leads to that this file would be linked to.
 /// Headers are asked for only where the answer can matter; inodes whose headers aren't known yet are left out.
 pub fn sort<'a>(
     nodes: &Nodes<'a>,
-    already: &[Already<'a>],
+    symlinks: &Symlinks<'a>,
     known: &mut Known,
     related: impl Fn(&FileRecord) -> bool,
+    turns: impl Fn(&FileRecord) -> Vec<Inode>,
 ) -> Sorted<'a> {
     let mut sorted = Sorted::default();
-    let nodes: Vec<(&Vec<&FileRecord>, bool)> =
-        nodes.values().map(|files| (files, files.iter().any(|file| related(file)))).collect();
-    let near: HashSet<&Path> =
-        nodes.iter().filter(|node| node.1).flat_map(|node| directories(node.0)).collect();
-    let mut linked: HashMap<(&Path, u64), &Owner<'a>> = HashMap::new();
-    for (directory, owner) in already {
-        linked.entry((directory, owner.file.id.size)).or_insert(owner);
+    let mut linked: HashMap<(&Path, u64), Vec<&Owner<'a>>> = HashMap::new();
+    for (directory, owner) in &symlinks.already {
+        linked.entry((directory, owner.file.id.size)).or_default().push(owner);
     }
+    let nodes: Vec<Node<'_, 'a>> = nodes
+        .iter()
+        .map(|(inode, files)| {
+            let own = files.iter().map(|file| file.place.path.parent());
+            let directories: BTreeSet<&Path> =
+                own.chain(symlinks.inside.get(inode).into_iter().flatten().copied()).collect();
+            let beside =
+                directories.iter().filter_map(|directory| linked.get(&(*directory, files[0].id.size)));
+            let beside = beside.flatten().copied().collect();
+            Node { files, related: files.iter().any(|file| related(file)), beside, directories }
+        })
+        .collect();
+    let near = near(&nodes);
 
     let mut groups: Vec<(Group<'a>, bool)> = Vec::new();
-    let mut by_key: HashMap<(&Path, Vec<u8>), usize> = HashMap::new();
-    for (files, related) in nodes {
-        let size = files[0].id.size;
-        let beside = directories(files).find_map(|directory| linked.get(&(directory, size)).copied());
-        if !related && beside.is_none() && !directories(files).any(|directory| near.contains(directory)) {
+    let mut by_key: HashMap<Key<'a>, usize> = HashMap::new();
+    for Node { files, related, beside, directories } in nodes {
+        if !directories.iter().any(|directory| near.contains(directory)) {
             sorted.rest.extend(files);
             continue;
         }
@@ -82,15 +105,17 @@ pub fn sort<'a>(
         };
         let at = groups.len();
         groups.push((Group { files: files.clone(), ..Group::default() }, related));
-        let Some(soname) = soname else { continue };
-        if let Some(owner) = beside
-            && known.headers(owner.file) == Some(Headers::Library { soname: Some(soname.clone()) })
-        {
-            groups[at].0.linked = Some(owner.clone());
+        let mut keys: Vec<Key<'a>> = files.iter().flat_map(|file| turns(file)).map(Key::Turned).collect();
+        if let Some(soname) = soname {
+            let same = Headers::Library { soname: Some(soname.clone()) };
+            let mut beside =
+                beside.into_iter().filter(|owner| known.headers(owner.file).as_ref() == Some(&same));
+            groups[at].0.linked = beside.next().cloned();
+            keys.extend(directories.into_iter().map(|directory| Key::Soname(directory, soname.clone())));
+            groups[at].0.sonames.insert(soname);
         }
-        groups[at].0.sonames.insert(soname.clone());
-        for directory in directories(files) {
-            let before = by_key.insert((directory, soname.clone()), at);
+        for key in keys {
+            let before = by_key.insert(key, at);
             if let Some(before) = before.filter(|&before| before != at) {
                 join(&mut groups, before, at);
                 by_key.values_mut().filter(|group| **group == before).for_each(|group| *group = at);
@@ -120,6 +145,29 @@ fn join(groups: &mut [(Group<'_>, bool)], from: usize, to: usize) {
     target.1 |= related;
 }
 
-fn directories<'a>(files: &[&'a FileRecord]) -> impl Iterator<Item = &'a Path> {
-    files.iter().map(|file| file.place.path.parent())
+/// One inode of the devel tree.
+struct Node<'n, 'a> {
+    files: &'n Vec<&'a FileRecord>,
+    related: bool,
+    /// Owners' files of the same size that a symlink beside one of the names leads to.
+    beside: Vec<&'n Owner<'a>>,
+    directories: BTreeSet<&'a Path>,
+}
+
+/// Directories in which a name may belong to something that is merged: those of files with an owner, and of what can
+/// hang together with these.
+fn near<'a>(nodes: &[Node<'_, 'a>]) -> HashSet<&'a Path> {
+    let mut near: HashSet<&Path> = HashSet::new();
+    let mut waiting: Vec<&Node<'_, 'a>> = nodes.iter().collect();
+    loop {
+        let touches = |node: &&Node<'_, 'a>| {
+            node.related || !node.beside.is_empty() || node.directories.iter().any(|d| near.contains(d))
+        };
+        let (found, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(touches);
+        if found.is_empty() {
+            return near;
+        }
+        near.extend(found.into_iter().flat_map(|node| node.directories.iter().copied()));
+        waiting = rest;
+    }
 }

@@ -4,15 +4,16 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::aliases::{self, Already, Group};
+use super::aliases::{self, Group};
 use super::device::{self, Device};
 use super::encode::{self, Member};
 use super::known::{Headers, Inode, Known, Names, inode};
+use super::observe::in_tests;
 use super::owners::{Owner, Owners, is_library};
-use super::{DedupPlan, Options, Reason, Trouble, links, rights};
+use super::{DedupPlan, Options, Reason, Trouble, rights};
 use crate::compare::Verdict;
 use crate::model::{Meta, Place, RelPath, Role};
-use crate::scan::{FileRecord, Inventory, Kind, Leads, is_program_path};
+use crate::scan::{FileRecord, Inventory, Kind, is_program_path};
 
 /// Everything that is known says what is to be done; `known` afterwards has the questions that are still open.
 pub fn decide(inventory: &Inventory, device: &Device, options: &Options, known: &mut Known) -> DedupPlan {
@@ -68,7 +69,7 @@ pub struct Site<'a, 'k> {
     pub inventory: &'a Inventory,
     pub device: &'a Device,
     pub options: &'k Options,
-    root: usize,
+    pub root: usize,
     pub owners: Owners<'a>,
     pub names: &'k Names<'a>,
     pub known: &'k mut Known,
@@ -88,7 +89,7 @@ enum Answer<'a> {
 impl<'a> Site<'a, '_> {
     fn run(&mut self) {
         self.versions();
-        let already = self.symlinks();
+        let symlinks = self.symlinks();
         let mut candidates: BTreeMap<Inode, Vec<&'a FileRecord>> = BTreeMap::new();
         for file in self.files().filter(|file| file.kind == Kind::File) {
             let path = &file.place.path;
@@ -108,7 +109,11 @@ impl<'a> Site<'a, '_> {
             let linked = owners.same_inode(file, false).chain(owners.same_inode(file, true)).next().is_some();
             linked || !owners.twins(&file.place.path).is_empty()
         };
-        let sorted = aliases::sort(&candidates, &already, self.known, related);
+        let turns = |file: &FileRecord| {
+            let twins = owners.twins(&file.place.path).iter().filter(|twin| twin.reversed);
+            owners.same_inode(file, true).chain(twins).map(|owner| inode(owner.file)).collect()
+        };
+        let sorted = aliases::sort(&candidates, &symlinks, self.known, related, turns);
         for group in &sorted.groups {
             self.group(group);
         }
@@ -129,125 +134,9 @@ impl<'a> Site<'a, '_> {
         device::decide(self, self.root);
     }
 
-    fn files(&self) -> impl Iterator<Item = &'a FileRecord> + use<'a> {
+    pub(super) fn files(&self) -> impl Iterator<Item = &'a FileRecord> + use<'a> {
         let root = self.root;
         self.inventory.files.values().filter(move |file| file.place.root == root)
-    }
-
-    fn versions(&mut self) {
-        let devel = &self.inventory.trees[self.root];
-        for &root in &self.owners.trees {
-            let other = &self.inventory.trees[root];
-            if let (Some(a), Some(b), Role::Core) = (&devel.distribution, &other.distribution, other.role)
-                && a.version != b.version
-            {
-                self.out.notes.push(format!("{} is {}, but {} is {}", a.name, a.version, b.name, b.version));
-            }
-        }
-        if self.files().next().is_none() {
-            self.out.notes.push(format!("`{}` holds no libraries", devel.path.display()));
-        }
-    }
-
-    /// Counts and reports the tree's symlinks, which stay as they are; returns those that lead into an owner's file.
-    fn symlinks(&mut self) -> Vec<Already<'a>> {
-        let mut already = Vec::new();
-        let mut loops = HashSet::new();
-        let mut dangling = 0;
-        let inventory = self.inventory;
-        for file in self.files().filter(|file| is_library(&file.place.path)) {
-            let Kind::Symlink { target, leads } = &file.kind else { continue };
-            let path = inventory.absolute(&file.place);
-            match leads {
-                Leads::To(end) => {
-                    let end = inventory.place_of(end).and_then(|end| inventory.files.get(&end));
-                    let owned = |end: &&FileRecord| {
-                        end.kind == Kind::File && self.owners.trees.contains(&end.place.root)
-                    };
-                    if let Some(end) = end.filter(owned) {
-                        self.out.already += 1;
-                        let owner = Owner { at: end.place.clone(), file: end, reversed: false };
-                        already.push((file.place.path.parent(), owner));
-                    }
-                }
-                Leads::InCircles => {
-                    let hop = links::first_hop(&path, target);
-                    loops.extend(inventory.place_of(&hop));
-                    let detail =
-                        "symlinks that lead to each other: the content is gone; reinstall the packages";
-                    self.out.refuse(path, Some(hop), Trouble::LinkLoop, detail);
-                }
-                Leads::Nowhere => dangling += 1,
-                Leads::Unknown(why) => {
-                    self.out.notes.push(format!("can't follow `{}`: {why}", path.display()))
-                }
-            }
-        }
-        if dangling > 0 {
-            let tree = inventory.trees[self.root].path.display();
-            self.out.notes.push(format!("library links in `{tree}` that lead nowhere: {dangling}"));
-        }
-        for file in self.owners.broken.iter().filter(|file| !loops.contains(&file.place)) {
-            let Kind::Symlink { target, leads } = &file.kind else { continue };
-            let path = inventory.absolute(&file.place);
-            let hop = links::first_hop(&path, target);
-            let (reason, what) = match leads {
-                Leads::InCircles => (Trouble::LinkLoop, "symlinks that lead to each other"),
-                _ => (Trouble::Dangling, "a link into the devel tree that leads nowhere"),
-            };
-            let detail = format!("{what}: the content is gone; reinstall the packages");
-            self.out.refuse(path, Some(hop), reason, detail);
-        }
-        already
-    }
-
-    fn program(&mut self, file: &'a FileRecord) {
-        for &root in &self.owners.trees {
-            let place = Place { root, path: file.place.path.clone() };
-            let Some(twin) = self.inventory.files.get(&place).filter(|twin| twin.kind == Kind::File) else {
-                continue;
-            };
-            let detail = self.likeness(file, twin);
-            self.out.leave(self.inventory.absolute(&file.place), Reason::Executable, detail);
-            return;
-        }
-    }
-
-    /// Reports a library that nothing is done about, if it looks like an owner's.
-    fn elsewhere(&mut self, file: &'a FileRecord) {
-        let path = &file.place.path;
-        let twin = self.owners.twins(path).first().map(|twin| twin.file);
-        let same = self.owners.same_inode(file, false).next().map(|owner| owner.file);
-        let Some(other) = twin.or(same).or_else(|| self.owners.namesake(file)) else { return };
-        let reason = match () {
-            () if in_tests(path) => Reason::TestFixture,
-            () if twin.is_some() => Reason::OutsideLib,
-            () => Reason::OtherPath,
-        };
-        let detail = self.likeness(file, other);
-        self.out.leave(self.inventory.absolute(&file.place), reason, detail);
-    }
-
-    fn likeness(&self, file: &FileRecord, other: &FileRecord) -> String {
-        let how = match () {
-            () if inode(file) == inode(other) => "a hard link to",
-            () if file.id.size == other.id.size => "not compared; the same size as",
-            () => "another size than",
-        };
-        format!("{how} `{}`", self.inventory.absolute(&other.place).display())
-    }
-
-    fn shared(&mut self) {
-        for owners in self.owners.shared() {
-            let first = &owners[0];
-            for other in &owners[1..] {
-                let distinct = !first.reversed && !other.reversed && other.at.root != first.at.root;
-                if distinct && other.file.id.size == first.file.id.size {
-                    let detail = self.likeness(other.file, first.file);
-                    self.out.leave(self.inventory.absolute(&other.at), Reason::TwoOwners, detail);
-                }
-            }
-        }
     }
 
     /// Merges a group, or refuses it as a whole.
@@ -390,9 +279,4 @@ pub fn trouble(verdict: &Verdict, unequal: Trouble) -> (Trouble, String) {
 fn below_lib(path: &RelPath) -> bool {
     let top = path.parent().components().next();
     top.is_some_and(|top| top.as_os_str().as_encoded_bytes().starts_with(b"lib"))
-}
-
-/// Fixtures such as `share/rocprofiler-sdk/tests/duplicate-sdk/…` are duplicates on purpose.
-fn in_tests(path: &RelPath) -> bool {
-    path.parent().components().any(|part| part.as_os_str() == "tests")
 }

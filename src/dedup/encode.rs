@@ -44,12 +44,13 @@ pub fn merge<'a>(site: &mut Site<'a, '_>, mut members: Vec<Member<'a>>) {
         }
     }
     for names in &inodes {
+        // An owner's name of the inode keeps it alive, also one that was turned: undo takes that back last.
+        let alive = names.iter().find(|member| member.shares_inode()).map(|member| member.owner.at.clone());
         let mut replaced = Vec::new();
         for (at, member) in names.iter().enumerate() {
-            let next = names[at + 1..].iter().find(|next| !next.shares_inode());
-            let source = if member.shares_inode() {
-                Source::LinkTo(member.owner.at.clone())
-            } else if let Some(next) = next {
+            let source = if let Some(place) = &alive {
+                Source::LinkTo(place.clone())
+            } else if let Some(next) = names.get(at + 1) {
                 Source::LinkTo(next.file.place.clone())
             } else {
                 last(site, member, names)

@@ -1,6 +1,7 @@
 //! Real objects by cc, and what a liar could make of them.
 #![expect(clippy::disallowed_methods, reason = "tests make their own input")]
 
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -62,17 +63,33 @@ fn damaged_headers_are_survived() {
     let good = std::fs::read(&library).unwrap();
     let dynamic = good.windows(9).position(|w| w == b"libX.so.3").unwrap();
     let path = dir.path().join("bad.so");
+    std::fs::write(&path, &good).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     let head = 0..good.len().min(1024);
     for at in head.chain(dynamic..dynamic + 64).chain((1024..good.len()).step_by(7)) {
         for value in [0x00, 0x7f, 0xff] {
-            let mut bad = good.clone();
-            bad[at] = value;
-            std::fs::write(&path, &bad).unwrap();
+            file.write_all_at(&[value], at as u64).unwrap();
             let _ = facts_of(&path);
         }
+        file.write_all_at(&good[at..=at], at as u64).unwrap();
     }
-    for length in (0..good.len()).step_by(97) {
-        std::fs::write(&path, &good[..length]).unwrap();
+    for length in (0..good.len()).rev().step_by(97) {
+        file.set_len(length as u64).unwrap();
         let _ = facts_of(&path);
     }
+}
+
+/// Sizes and counts in the headers of a large sparse file may claim gigabytes: they are refused, not allocated.
+#[test]
+fn claims_beyond_the_budget_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let library = cc(dir.path(), "libX.so.3", LIBRARY, &["-shared", "-fPIC"]);
+    let file = std::fs::OpenOptions::new().write(true).open(&library).unwrap();
+    file.set_len(20 << 30).unwrap();
+    // The size in the file of the PT_DYNAMIC segment, wherever that is among the headers.
+    let mut bytes = [0; 4096];
+    open_regular(&library).unwrap().read_exact_at(&mut bytes, 0).unwrap();
+    let header = (0..16).map(|n| 64 + 56 * n).find(|&at| bytes[at..at + 4] == [2, 0, 0, 0]).unwrap();
+    file.write_all_at(&(15_u64 << 30).to_le_bytes(), header as u64 + 32).unwrap();
+    assert!(facts_of(&library).unwrap_err().0.starts_with("damaged ELF file"));
 }

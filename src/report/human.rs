@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::check::CheckResult;
 use crate::console::{BOLD, GREEN, RED, RESET, YELLOW, harmless};
 use crate::error::Exit;
-use crate::report::{Conflict, Dedup, PatchReport, Report, Undo};
+use crate::report::{Conflict, Dedup, Environment, PatchReport, Report, Undo};
 
 /// Paths named of one cause before "and N more".
 const FEW: usize = 5;
@@ -22,6 +22,9 @@ pub struct Look {
 #[must_use]
 pub fn render(report: &Report, look: Look) -> String {
     let mut page = Page { text: String::new(), look };
+    if let Some(environment) = report.environment.as_ref().filter(|_| report.command == "locate") {
+        page.environment(environment);
+    }
     if let Some(dedup) = &report.dedup {
         page.dedup(dedup, report);
     }
@@ -91,6 +94,28 @@ impl Page {
                 format!("{}: {}{other}", harmless(&c.path.path), harmless(&c.detail))
             });
             self.few(lines.collect());
+        }
+    }
+
+    fn environment(&mut self, environment: &Environment) {
+        if let Some(python) = &environment.python {
+            let version = environment.python_version.as_deref().unwrap_or("of unknown version");
+            self.line("python", &format!("{} ({version})", harmless(python)));
+        }
+        if let Some(glibc) = &environment.glibc {
+            self.line("glibc", glibc);
+        }
+        for (number, directory) in environment.site_packages.iter().enumerate() {
+            self.line(if number == 0 { "packages" } else { "" }, &harmless(directory));
+        }
+        for tree in &environment.trees {
+            let role = serde_json::to_value(tree.role).ok().and_then(|v| v.as_str().map(str::to_owned));
+            let distribution = match (&tree.distribution, &tree.version) {
+                (Some(name), Some(version)) => format!(" ({} {})", harmless(name), harmless(version)),
+                _ => " (no distribution says that it owns it)".to_owned(),
+            };
+            let path = harmless(&tree.path.path);
+            self.line(&role.unwrap_or_default(), &format!("{path}{distribution}"));
         }
     }
 

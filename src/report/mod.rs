@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::error::{Exit, Hint, exit_of, message};
 
+pub mod github;
 pub mod human;
 
 /// The whole report of one command.
@@ -238,7 +239,7 @@ impl Report {
         let pending = self.command == "status"
             && (self.dedup.iter().any(|d| !d.linked.is_empty() || !d.relinked.is_empty())
                 || self.patches.iter().any(|p| p.is_pending())
-                || self.runs.iter().any(|run| run.state == "interrupted"));
+                || self.runs.iter().any(|run| run.state.contains("interrupted")));
         failed || pending
     }
 
@@ -259,7 +260,9 @@ impl Report {
 
 /// Stub.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct PatchReport {}
+pub struct PatchReport {
+    pub name: String,
+}
 impl PatchReport {
     pub fn is_refused(&self) -> bool {
         false

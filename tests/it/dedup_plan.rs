@@ -1,19 +1,19 @@
 //! Every fixture of `fixtures/sdk-trees`: the plan is the expected one, reads only what it must, can be carried out and
 //! taken back, and leaves nothing to do. And the standard tree in all its forms.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rocm_fixup::dedup::{DedupPlan, Options, plan};
-use rocm_fixup::model::{Entry, Source};
+use rocm_fixup::model::{Digest, Entry, Source};
 use serde::Serialize;
 
 use crate::reference;
 use crate::sdk_tree::{Builder, FORMS, Form, SdkTree};
 use crate::snapshot::{assert_same, snapshot};
 
-fn options() -> Options {
+pub fn options() -> Options {
     Options { hash: true, ..Options::default() }
 }
 
@@ -72,13 +72,21 @@ fn assert_undoable(plan: &DedupPlan) {
     }
 }
 
+/// What a reader gets at each path, through links too.
+fn contents(top: &Path) -> BTreeMap<PathBuf, Option<Digest>> {
+    let entries = walkdir::WalkDir::new(top).into_iter().map(|entry| entry.unwrap().into_path());
+    let read = |path: &Path| std::fs::read(path).ok().map(|bytes| Digest::of(&bytes));
+    entries.map(|path| (path.clone(), read(&path))).collect()
+}
+
 /// Carries the plan out and back, and looks at the tree in between.
-fn there_and_back(tree: &SdkTree, options: &Options, check: impl Fn(&DedupPlan)) {
-    let before = snapshot(&tree.top);
+pub fn there_and_back(tree: &SdkTree, options: &Options, check: impl Fn(&DedupPlan)) {
+    let (before, read) = (snapshot(&tree.top), contents(&tree.top));
     let first = planned(tree, options);
     assert_same(&before, &snapshot(&tree.top));
     assert_undoable(&first);
     reference::apply(&first.plan);
+    assert_eq!(read, contents(&tree.top), "every path still gives the same bytes");
     let mut options = options.clone();
     for one in &first.remade {
         let mtime = rocm_fixup::scan::file_id(&one.other.symlink_metadata().unwrap()).mtime;
@@ -184,7 +192,7 @@ fn copies_are_hashed_once_and_a_dry_run_hashes_nothing() {
     assert_eq!(full.reads, dry.reads);
     for one in &full.linked {
         let bytes = std::fs::read(&one.path).unwrap();
-        assert_eq!(one.blake3, Some(rocm_fixup::model::Digest::of(&bytes)));
+        assert_eq!(one.blake3, Some(Digest::of(&bytes)));
     }
 }
 

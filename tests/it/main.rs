@@ -8,6 +8,7 @@
 
 mod apply;
 mod dedup_plan;
+mod dedup_random;
 mod locate;
 mod patch_cases;
 mod python;
