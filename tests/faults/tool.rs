@@ -28,8 +28,8 @@ impl Ran {
     pub fn told(&self) -> String {
         let end = self.code.map_or_else(|| "killed".to_owned(), |code| format!("exit {code}"));
         let said = self.stderr.replace('\n', " | ");
-        let conflicts =
-            self.report.as_ref().map_or_else(String::new, |r| r["dedup"]["conflicts"].to_string());
+        let refused = |r: &serde_json::Value| format!("{} {}", r["dedup"]["conflicts"], r["undo"]["refused"]);
+        let conflicts = self.report.as_ref().map_or_else(String::new, refused);
         format!("{end}: {said} {}", if self.code == Some(3) { conflicts } else { String::new() })
     }
 
