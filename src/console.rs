@@ -6,7 +6,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anstream::{eprintln, println};
+use anstream::println;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::{Color, Global};
@@ -14,6 +14,13 @@ use crate::error::{Hint, message};
 
 /// What takes longer than this gets a line at its start and its end where no bar can be drawn.
 const LONG: Duration = Duration::from_secs(2);
+
+/// A line to stderr. That nobody can read it must not stop the job, let alone by a panic between two changes.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        let _ = writeln!(anstream::stderr(), $($text)*);
+    }};
+}
 
 /// How much is said, and where.
 #[derive(Debug)]
@@ -51,38 +58,38 @@ impl Console {
     /// Something worth knowing, to stderr.
     pub fn note(&self, text: &str) {
         if !self.quiet {
-            eprintln!("{text}");
+            say!("{text}");
         }
     }
 
     /// Detail that `-v` asks for.
     pub fn detail(&self, text: &str) {
         if self.verbose > 0 && !self.quiet {
-            eprintln!("{text}");
+            say!("{text}");
         }
     }
 
     /// What the reader can act on; `name` is stable.
     pub fn warn(&self, name: &str, text: &str) {
         if !self.quiet {
-            eprintln!("{}warning[{name}]{}: {text}", YELLOW, RESET);
+            say!("{}warning[{name}]{}: {text}", YELLOW, RESET);
         }
     }
 
     /// Why the job ended, and what to type next.
     pub fn error(error: &anyhow::Error) {
-        eprintln!("{}error{}: {}", RED, RESET, harmless(&message(error)));
+        say!("{}error{}: {}", RED, RESET, harmless(&message(error)));
         if let Some(hint) = error.downcast_ref::<Hint>() {
-            eprintln!("hint: {}", harmless(&hint.0));
+            say!("hint: {}", harmless(&hint.0));
         }
     }
 
     /// The same from a report.
     #[expect(clippy::unused_self, reason = "errors are said even with -q")]
     pub fn trouble(&self, message: &str, hint: Option<&str>) {
-        eprintln!("{RED}error{RESET}: {}", harmless(message));
+        say!("{RED}error{RESET}: {}", harmless(message));
         if let Some(hint) = hint {
-            eprintln!("hint: {}", harmless(hint));
+            say!("hint: {}", harmless(hint));
         }
     }
 
@@ -149,7 +156,7 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.inc(n);
         } else if self.lines && self.started.elapsed() > LONG && !self.said.swap(true, Ordering::Relaxed) {
-            eprintln!("{} …", self.what);
+            say!("{} …", self.what);
         }
     }
 }
@@ -159,7 +166,7 @@ impl Drop for Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         } else if self.said.load(Ordering::Relaxed) {
-            eprintln!("{}: {:.1} s", self.what, self.started.elapsed().as_secs_f64());
+            say!("{}: {:.1} s", self.what, self.started.elapsed().as_secs_f64());
         }
     }
 }
