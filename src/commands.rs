@@ -11,7 +11,7 @@ use crate::apply::Outcome;
 use crate::error::Exit;
 use crate::fsops;
 use crate::patch::plan::{Direction, Options};
-use crate::report::{Report, github, human};
+use crate::report::{Report, github, human, json};
 use crate::session::{Session, run_ref};
 use crate::verbs;
 use crate::verbs::patch::Known;
@@ -122,10 +122,15 @@ fn deliver(report: &Report, output: &Output, console: &Console, global: &Global)
     }
     let text = match output.format {
         Format::Human if global.quiet && output.file.is_none() => return Ok(()),
-        Format::Json => serde_json::to_string_pretty(report)? + "\n",
+        Format::Json => json::render(report)?,
         _ => human::render(
             report,
-            human::Look { no_truncate: global.no_truncate, verbose: global.verbose > 0 },
+            human::Look {
+                no_truncate: global.no_truncate,
+                verbose: global.verbose > 0,
+                width: Console::width().filter(|_| output.file.is_none()),
+                alone: output.file.is_some(),
+            },
         ),
     };
     match &output.file {

@@ -11,6 +11,7 @@ use crate::error::{Exit, Hint, exit_of, message};
 
 pub mod github;
 pub mod human;
+pub mod json;
 
 /// The whole report of one command.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

@@ -3,7 +3,6 @@
     clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::panic,
-    clippy::disallowed_macros,
     reason = "tests make their own input and fail by panicking"
 )]
 
@@ -12,6 +11,9 @@ mod dedup_plan;
 mod dedup_random;
 mod locate;
 mod patch_cases;
+mod patch_differential;
+mod patch_packages;
+mod patch_places;
 mod python;
 mod python_support;
 mod recipe;
@@ -19,10 +21,6 @@ mod reference;
 mod require;
 mod sdk_tree;
 mod shape;
+mod site;
 mod smoke;
 mod snapshot;
-mod patch_differential;
-mod patch_packages;
-mod patch_places;
-mod recipe;
-mod site;
