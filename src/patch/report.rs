@@ -4,13 +4,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::sha::Sha256;
 
 /// State of a patch or of one of its files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// It is there; after a run: this run put it there.
@@ -36,8 +36,7 @@ pub enum State {
     Reverted,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FileReport {
     /// Absolute and physical; lossy where it isn't UTF-8.
     pub path: String,
@@ -46,9 +45,9 @@ pub struct FileReport {
     pub path_bytes: Option<String>,
     pub state: State,
     /// Before and after the patch, as far as they are known; `null` for no file.
-    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    #[schemars(with = "Option<String>")]
     pub before: Option<Sha256>,
-    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    #[schemars(with = "Option<String>")]
     pub after: Option<Sha256>,
     /// How many lines away from the stated ones the patch fitted.
     pub offset: i64,
@@ -72,8 +71,7 @@ impl FileReport {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PatchReport {
     pub name: String,
     pub state: State,
@@ -84,11 +82,50 @@ pub struct PatchReport {
     /// What stops the whole run, if this does.
     #[serde(skip)]
     pub refused: bool,
+    /// A recipe allows that it is refused.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allowed: bool,
 }
 
 impl PatchReport {
     pub(super) fn new(name: &str, state: State) -> Self {
-        Self { name: name.to_owned(), state, files: Vec::new(), notes: Vec::new(), refused: false }
+        Self {
+            name: name.to_owned(),
+            state,
+            files: Vec::new(),
+            notes: Vec::new(),
+            refused: false,
+            allowed: false,
+        }
+    }
+
+    /// Whether this stops the run: drift without consent, a conflict.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Whether there is something to apply.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        matches!(self.state, State::Pending | State::Partial | State::Drifted)
+    }
+
+    /// A label and a text for each thing that people should read.
+    #[must_use]
+    pub fn lines(&self) -> Vec<(String, String)> {
+        let state = serde_json::to_value(self.state).ok().and_then(|v| v.as_str().map(str::to_owned));
+        let files = match self.files.len() {
+            0 => String::new(),
+            1 => ": 1 file".to_owned(),
+            n => format!(": {n} files"),
+        };
+        let mut lines = vec![(state.unwrap_or_default(), format!("{}{files}", self.name))];
+        let conflicts = self.files.iter().filter_map(|file| file.conflict.as_ref());
+        for text in conflicts.flat_map(|text| text.lines()).chain(self.notes.iter().map(String::as_str)) {
+            lines.push((String::new(), text.to_owned()));
+        }
+        lines
     }
 
     /// The report after the plan was carried out: what was pending is applied, what was applied was so already.

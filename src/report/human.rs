@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use crate::check::{CheckResult, Kind, Verdict};
 use crate::console::{BOLD, GREEN, RED, RESET, YELLOW};
 use crate::error::Exit;
-use crate::report::{Conflict, Dedup, Environment, PatchReport, Report, Undo};
+use crate::patch::report::PatchReport;
+use crate::report::{Conflict, Dedup, Environment, Report, Undo};
 
 mod page;
 

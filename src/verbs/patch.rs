@@ -12,11 +12,10 @@ use crate::error::{Exit, Hint};
 use crate::ground::is_within;
 use crate::model::Distribution;
 use crate::patch::lint::Origin;
-use crate::patch::of_files::{self, Plain};
-use crate::patch::of_recipe;
 use crate::patch::plan::{Direction, Options, Planned};
 use crate::patch::report::State;
 use crate::patch::target::{self, Ground};
+use crate::patch::{self, Plain};
 use crate::recipe::Recipe;
 use crate::recipe::when::Facts;
 use crate::report::Report;
@@ -53,7 +52,7 @@ fn variable(name: &str) -> Option<String> {
 /// Plans the patches of a recipe, less those that `--skip` or an allowance leaves out.
 ///
 /// # Errors
-/// See [`of_recipe::of_recipe`].
+/// See [`patch::of_recipe`].
 pub fn of_recipe(
     session: &Session<'_>,
     known: &Known,
@@ -68,7 +67,7 @@ pub fn of_recipe(
             return Ok(Planned::default());
         }
         let options = Options { names, ..*options };
-        of_recipe::of_recipe(&loaded.recipe, &|file| loaded.patch_file(file), origin, &ground, &options)
+        patch::of_recipe(&loaded.recipe, &|file| loaded.patch_file(file), origin, &ground, &options)
     };
     let mut names = selected(&loaded.recipe, options.names, &session.global.skip);
     if loaded.recipe.patch.is_empty() {
@@ -98,7 +97,7 @@ fn selected(recipe: &Recipe, named: &[String], skip: &[String]) -> Vec<String> {
 /// Plans the plain patches of a folder, in the order of their names.
 ///
 /// # Errors
-/// When the folder has none, or one can't be read; see [`of_files::of_files`].
+/// When the folder has none, or one can't be read; see [`patch::of_files`].
 pub fn of_folder(
     session: &Session<'_>,
     known: &Known,
@@ -125,14 +124,15 @@ pub fn of_folder(
         patches.push(Plain { name, bytes: read_patch(&path).context(Exit::Usage)? });
     }
     let ground = Ground { site_packages: &session.env.site_packages, facts: known.facts(session) };
-    of_files::of_files(&patches, Some(args.strip), None, &ground, options)
+    patch::of_files(&patches, Some(args.strip), None, &ground, options)
 }
 
 /// The directories outside of site-packages in which a recipe's patches may change files.
 #[must_use]
 pub fn extra_roots(session: &Session<'_>, known: &Known, recipe: &Recipe) -> Vec<std::path::PathBuf> {
     let ground = Ground { site_packages: &session.env.site_packages, facts: known.facts(session) };
-    let copies = recipe.patch.iter().filter_map(|patch| target::copies(&patch.target, &ground).ok()).flatten();
+    let copies =
+        recipe.patch.iter().filter_map(|patch| target::copies(&patch.target, &ground).ok()).flatten();
     copies.map(|copy| copy.root).collect()
 }
 
@@ -144,7 +144,8 @@ pub fn widen(session: &mut Session<'_>) -> Result<()> {
     let journals = session.journals()?;
     let allowed = session.allowed();
     let runs = session.runs(&journals)?;
-    let outside = runs.iter().filter(|(_, run)| !run.record.plan.roots.iter().all(|r| is_within(r, &allowed)));
+    let outside =
+        runs.iter().filter(|(_, run)| !run.record.plan.roots.iter().all(|r| is_within(r, &allowed)));
     let recipes: Vec<Option<String>> = outside.map(|(_, run)| run.record.recipe.clone()).collect();
     for recipe in recipes {
         // A recipe that is gone widens nothing: undo then refuses, and names the place.

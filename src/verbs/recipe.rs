@@ -35,7 +35,8 @@ impl Loaded {
             return Ok(Self { name: name.to_owned(), recipe: understood(text, name)?, dir: None });
         }
         let path = Path::new(name);
-        let hint = || Hint::new("rocm-fixup recipe list names the built-in ones; else give the path of a file");
+        let hint =
+            || Hint::new("rocm-fixup recipe list names the built-in ones; else give the path of a file");
         let text = read_text(path).with_context(|| format!("can't read the recipe `{name}`"));
         let text = text.context(Exit::Usage).with_context(hint)?;
         let absolute = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
@@ -49,7 +50,9 @@ impl Loaded {
     /// When it can't be read, or is longer than 16 MiB.
     pub fn patch_file(&self, file: &str) -> Result<Vec<u8>> {
         match &self.dir {
-            None => embedded::patch(file).map(<[u8]>::to_vec).ok_or_else(|| anyhow!("`{file}` isn't embedded")),
+            None => {
+                embedded::patch(file).map(<[u8]>::to_vec).ok_or_else(|| anyhow!("`{file}` isn't embedded"))
+            }
             Some(dir) => read_patch(&dir.join(file)),
         }
     }
@@ -68,7 +71,7 @@ impl Loaded {
 }
 
 fn has_run_out(allow: &recipe::Allow) -> bool {
-    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    let today = jiff::tz::Offset::UTC.to_datetime(jiff::Timestamp::now()).date();
     let until = allow.until.as_deref().and_then(|until| until.parse::<jiff::civil::Date>().ok());
     until.is_some_and(|until| until < today)
 }
@@ -90,9 +93,16 @@ pub fn allow(loaded: &Loaded, report: &mut Report) {
     }
 }
 
+/// Marks what the recipe allows, and says nothing yet.
+pub fn mark_all(loaded: &Loaded, report: &mut Report) {
+    for allowance in loaded.recipe.allow.iter().filter(|allow| !has_run_out(allow)) {
+        mark(&allowance.name, report);
+    }
+}
+
 fn mark(name: &str, report: &mut Report) -> bool {
     let mut any = false;
-    for check in report.checks.iter_mut().filter(|check| check.name == name && check.failed()) {
+    for check in report.checks.iter_mut().filter(|check| check.name == name && check.found_something()) {
         check.tolerated = true;
         any = true;
     }
@@ -101,9 +111,10 @@ fn mark(name: &str, report: &mut Report) -> bool {
         conflict.allowed = true;
         any = true;
     }
-    for patch in report.patches.iter_mut().filter(|patch| patch.name == name && patch.refused) {
+    for patch in report.patches.iter_mut().filter(|patch| patch.name == name) {
+        any |= patch.refused || patch.allowed;
+        patch.allowed |= patch.refused;
         patch.refused = false;
-        any = true;
     }
     any
 }
