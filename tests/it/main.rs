@@ -7,8 +7,10 @@
 )]
 
 mod patch_cases;
+mod patch_corpora;
 mod patch_differential;
 mod patch_packages;
 mod patch_places;
+mod patch_properties;
 mod recipe;
 mod site;
