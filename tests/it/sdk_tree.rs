@@ -97,7 +97,7 @@ impl Builder {
             devel/bin/amdclang hardlink core/bin/amdclang
             devel/bin/hipcc text '#!/bin/sh'
             devel/include/hip.h text '#pragma once'
-            devel/lib/libonly_here.so.1 library libonly_here.so.1 1
+            devel/lib/libonly_here.so.1 library libonly_here.so.1 1+
             devel/lib/libonly_here.so symlink libonly_here.so.1
             devel/llvm symlink lib/llvm
             libraries/lib/kernels/gfx942.co text kernels
