@@ -305,8 +305,9 @@ fn object(options: &str, seed: &str) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
         let (source, output) = (dir.path().join("x.c"), dir.path().join("x.out"));
         let main = if options.contains("pie") { "int main(void) { return 0; }" } else { "" };
-        let text =
-            format!("const char seed[] = \"{seed:0>8}\"; const char *f(void) {{ return seed; }} {main}\n");
+        let more = if seed.ends_with('+') { "x".repeat(8192) } else { String::new() };
+        let code = "const char *f(void) { return seed; }";
+        let text = format!("const char seed[] = \"{seed:0>8}{more}\"; {code} {main}\n");
         fs::write(&source, text).unwrap();
         let done = Command::new("cc")
             .args(options.split(' '))
