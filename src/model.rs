@@ -227,6 +227,37 @@ impl Plan {
         self.roots.get(place.root).map_or_else(PathBuf::new, |root| root.join(place.path.as_path()))
     }
 
+    /// Takes in another plan, whose changes come after those of this one.
+    pub fn append(&mut self, other: Self) {
+        let roots: Vec<usize> = other.roots.iter().map(|root| self.root(root)).collect();
+        let first = self.changes.iter().map(|c| c.group + 1).max().unwrap_or(0);
+        let moved = |place: &Place| Place {
+            root: roots.get(place.root).copied().unwrap_or(0),
+            path: place.path.clone(),
+        };
+        let entry = |entry: &Entry| match entry {
+            Entry::File(file) => {
+                let source = match &file.source {
+                    Source::CopyOf(place) => Source::CopyOf(moved(place)),
+                    Source::LinkTo(place) => Source::LinkTo(moved(place)),
+                    other => other.clone(),
+                };
+                Entry::File(FileEntry { source, ..file.clone() })
+            }
+            other => other.clone(),
+        };
+        self.changes.extend(other.changes.iter().map(|change| Change {
+            at: moved(&change.at),
+            before: entry(&change.before),
+            after: entry(&change.after),
+            keeps: change.keeps.as_ref().map(|(place, id)| (moved(place), *id)),
+            group: change.group + first,
+            ..change.clone()
+        }));
+        self.contents.extend(other.contents);
+        self.originals.extend(other.originals);
+    }
+
     /// The index of `root`, added if it is new.
     pub fn root(&mut self, root: &Path) -> usize {
         if let Some(at) = self.roots.iter().position(|r| r == root) {
@@ -238,7 +269,9 @@ impl Plan {
 }
 
 /// Which part of the SDK a tree is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     Core,

@@ -1,0 +1,260 @@
+//! Makes the changes of a plan, group by group, each group whole or not at all. The journal must hold the plan
+//! already. Never decides what is to be changed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+
+use crate::error::message;
+use crate::ground::{Drift, Ground, Swap, is_big, stage_name};
+use crate::held::{self, Seen};
+use crate::journal::{Ended, Journal, Record};
+use crate::model::{Change, Entry, FileId, Place, Source};
+use crate::undo;
+
+/// A change that was not made, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub index: usize,
+    pub path: PathBuf,
+    pub reason: String,
+}
+
+/// What became of a plan.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Indices of the changes that were made.
+    pub made: Vec<usize>,
+    pub refused: Vec<Refused>,
+    /// What stopped the run before its end. What was made until then stays, and is recorded.
+    pub failed: Option<anyhow::Error>,
+}
+
+/// Makes the recorded changes. `progress` is told the index of each change that was made.
+///
+/// # Errors
+/// When not even the roots can be opened; all later trouble is in the outcome.
+pub fn apply(record: &Record, journal: &Journal, mut progress: impl FnMut(usize)) -> anyhow::Result<Outcome> {
+    let mut groups: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (index, change) in record.plan.changes.iter().enumerate() {
+        groups.entry(change.group).or_default().push(index);
+    }
+    let mut run = Run { ground: Ground::open(record, journal)?, id: &record.id, made: HashMap::new() };
+    let mut outcome = Outcome::default();
+    let mut clean = true;
+    for indices in groups.values() {
+        match run.group(indices) {
+            Ok(Ok(())) => {
+                outcome.made.extend(indices);
+                indices.iter().for_each(|index| progress(*index));
+            }
+            Ok(Err((index, reason))) => {
+                let path = record.plan.absolute(&record.plan.changes[index].at);
+                outcome.refused.push(Refused { index, path, reason });
+            }
+            Err(Broken { error, rolled_back }) => {
+                outcome.failed = Some(error);
+                clean = rolled_back;
+                break;
+            }
+        }
+    }
+    if let Err(error) = run.ground.sync() {
+        outcome.failed.get_or_insert(error);
+        return Ok(outcome); // no "done": whether the changes will last is not known
+    }
+    let ended = match () {
+        () if !clean => return Ok(outcome), // the next run, or undo, finds it unfinished and tidies up
+        () if outcome.made.is_empty() => journal.forget(record),
+        () if outcome.failed.is_some() => journal.finish(record, Ended::Stopped),
+        () if outcome.refused.is_empty() => journal.finish(record, Ended::Complete),
+        () => journal.finish(record, Ended::Partial),
+    };
+    if let Err(error) = ended {
+        outcome.failed.get_or_insert(error);
+    }
+    Ok(outcome)
+}
+
+/// An error in the middle of a group.
+struct Broken {
+    error: anyhow::Error,
+    rolled_back: bool,
+}
+
+struct Run<'a> {
+    ground: Ground<'a>,
+    id: &'a str,
+    /// Files that this run has made, as they were then.
+    made: HashMap<Place, FileId>,
+}
+
+/// How far a group has come.
+#[derive(Default)]
+struct Progress {
+    staged: Vec<usize>,
+    swapped: Vec<(usize, Swap)>,
+    /// Every change is in place; only old entries are left to remove.
+    made: bool,
+}
+
+impl Run<'_> {
+    fn change(&self, index: usize) -> &Change {
+        &self.ground.plan.changes[index]
+    }
+
+    fn stage(&self, index: usize) -> OsString {
+        stage_name(self.id, index, false)
+    }
+
+    /// One group: look, stage, swap, and only then remove the old entries.
+    fn group(&mut self, indices: &[usize]) -> Result<Result<(), (usize, Drift)>, Broken> {
+        let mut progress = Progress::default();
+        let result = self.try_group(indices, &mut progress);
+        match result {
+            Ok(Ok(())) => Ok(Ok(())),
+            Ok(Err(drift)) => match self.roll_back(&progress) {
+                Ok(()) => Ok(Err(drift)),
+                Err(error) => Err(Broken { error, rolled_back: false }),
+            },
+            Err(error) if progress.made => Err(Broken { error, rolled_back: false }),
+            Err(error) => match self.roll_back(&progress) {
+                Ok(()) => Err(Broken { error, rolled_back: true }),
+                Err(second) => {
+                    let error = error.context(format!("and then, taking it back: {}", message(&second)));
+                    Err(Broken { error, rolled_back: false })
+                }
+            },
+        }
+    }
+
+    fn try_group(
+        &mut self,
+        indices: &[usize],
+        progress: &mut Progress,
+    ) -> anyhow::Result<Result<(), (usize, Drift)>> {
+        for index in indices {
+            if let Err(drift) = self.check(*index)? {
+                return Ok(Err((*index, drift)));
+            }
+        }
+        for index in indices {
+            if !self.is_link(*index) {
+                self.stage_one(*index, progress)?;
+            }
+        }
+        for index in indices {
+            if self.is_link(*index) {
+                self.stage_one(*index, progress)?;
+            }
+            match self.swap_one(*index)? {
+                Ok(swap) => progress.swapped.push((*index, swap)),
+                Err(drift) => return Ok(Err((*index, drift))),
+            }
+            let at = &self.change(*index).at;
+            if let Seen::File { id, .. } = self.ground.look(at)? {
+                self.made.insert(at.clone(), id);
+            }
+        }
+        for (index, swap) in &progress.swapped {
+            if let Err(drift) = self.still_old(*index, *swap)? {
+                return Ok(Err((*index, drift)));
+            }
+        }
+        // From here on the group is made: an old entry that can't be removed is tidied up later.
+        progress.made = true;
+        for index in std::mem::take(&mut progress.staged) {
+            self.ground.discard(&self.change(index).at, &self.stage(index))?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// A hard link can be staged only when what it links to is in place, which may be the change before it.
+    fn is_link(&self, index: usize) -> bool {
+        matches!(&self.change(index).after, Entry::File(file) if matches!(file.source, Source::LinkTo(_)))
+    }
+
+    /// Whether everything is still as the planner saw it.
+    fn check(&self, index: usize) -> anyhow::Result<Result<(), Drift>> {
+        let change = self.change(index);
+        let doing = || format!("can't look at `{}`", self.ground.plan.absolute(&change.at).display());
+        let now = match self.ground.look(&change.at) {
+            Err(error) if held::is_link_on_the_way(&error) => {
+                return Ok(Err("a symlink or file is on its way now".to_owned()));
+            }
+            now => now.with_context(doing)?,
+        };
+        let as_planned = match (&now, &change.before, &change.seen) {
+            (Seen::File { id, .. }, Entry::File(_), Some(seen)) => self.ground.unchanged(id, seen),
+            (_, before, _) => self.ground.holds(&change.at, before, None)?,
+        };
+        if !as_planned {
+            return Ok(Err("it changed since it was looked at".to_owned()));
+        }
+        if let Some((kept, seen)) = &change.keeps
+            && !self.will_be_made(index, kept)
+        {
+            let now = self.ground.look(kept).with_context(doing)?;
+            let wanted = self.made.get(kept).unwrap_or(seen);
+            if !matches!(&now, Seen::File { id, .. } if self.ground.unchanged(id, wanted)) {
+                let kept = self.ground.plan.absolute(kept);
+                return Ok(Err(format!("`{}` changed since it was looked at", kept.display())));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Whether a change of the same group makes the kept file, and hasn't yet: it is looked at when that is done.
+    fn will_be_made(&self, index: usize, kept: &Place) -> bool {
+        let group = self.change(index).group;
+        let earlier = &self.ground.plan.changes[..index];
+        !self.made.contains_key(kept) && earlier.iter().any(|c| c.group == group && c.at == *kept)
+    }
+
+    fn stage_one(&mut self, index: usize, progress: &mut Progress) -> anyhow::Result<()> {
+        let change = self.change(index).clone();
+        progress.staged.push(index);
+        self.ground.stage(&change.at, &self.stage(index), &change.after, false)
+    }
+
+    fn swap_one(&mut self, index: usize) -> anyhow::Result<Result<Swap, Drift>> {
+        let change = self.change(index).clone();
+        if let Err(drift) = self.check(index)? {
+            return Ok(Err(drift));
+        }
+        let old = self.ground.look(&change.at)?;
+        self.ground.mark_dirty(&change.at);
+        self.ground.swap(&change.at, &self.stage(index), &old, &change.after, is_big(&change.before))
+    }
+
+    /// The last look at an old file before it goes: nobody may have written to it since.
+    fn still_old(&self, index: usize, swap: Swap) -> anyhow::Result<Result<(), Drift>> {
+        let change = self.change(index);
+        let (Some(seen), Swap::Exchanged | Swap::Removed) = (&change.seen, swap) else { return Ok(Ok(())) };
+        let out = self.ground.dir(&change.at)?.look(&self.stage(index))?;
+        Ok(match out {
+            Seen::File { id, .. } if (id.size, id.mtime) == (seen.size, seen.mtime) => Ok(()),
+            _ => Err("it was written to meanwhile".to_owned()),
+        })
+    }
+
+    fn roll_back(&mut self, progress: &Progress) -> anyhow::Result<()> {
+        for (index, swap) in progress.swapped.iter().rev() {
+            let at = self.change(*index).at.clone();
+            self.made.remove(&at);
+            if *swap == Swap::Replaced {
+                if let Some(refused) = undo::step(&mut self.ground, self.id, *index)? {
+                    anyhow::bail!("`{}`: {refused}", self.ground.plan.absolute(&at).display());
+                }
+            } else {
+                self.ground.swap_back(&at, &self.stage(*index), *swap)?;
+            }
+        }
+        for index in &progress.staged {
+            self.ground.discard(&self.change(*index).at, &self.stage(*index))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! What the compiled objects of installed distributions were built for: glibc versions, pybind11's internals. Reads
+//! files, loads none.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use memchr::memmem;
+
+use super::Verdict;
+use super::require::{Judged, called};
+use crate::discover::Environment;
+use crate::model::Distribution;
+use crate::scan::is_library_name;
+use crate::{dist, elf};
+
+/// Objects whose paths are given in a message before "and N more".
+const FEW: usize = 3;
+
+/// The shared objects of a distribution by its RECORD; `None` without one.
+fn objects(dist: &Distribution) -> Result<Option<Vec<PathBuf>>> {
+    let Some(files) = dist::files(dist)? else { return Ok(None) };
+    let named = |path: &PathBuf| path.file_name().is_some_and(|name| is_library_name(name.as_bytes()));
+    Ok(Some(files.into_iter().filter(named).filter(|path| path.is_file()).collect()))
+}
+
+/// Whether `glibc` is new enough for each object of `dist`.
+pub fn glibc_needs(dist: &Distribution, glibc: Option<&str>) -> Judged {
+    let objects = match objects(dist) {
+        Ok(Some(objects)) => objects,
+        Ok(None) => return (Verdict::Unproven, format!("{}, but has no RECORD of its files", called(dist))),
+        Err(error) => return (Verdict::Unproven, format!("{error:#}")),
+    };
+    let mut highest: Option<((u32, u32), PathBuf)> = None;
+    for path in &objects {
+        let Some(facts) = File::open(path).ok().and_then(|file| elf::read(&file).ok()) else { continue };
+        for (_, version) in &facts.versions {
+            let Some(version) = glibc_version(version) else { continue };
+            if highest.as_ref().is_none_or(|(known, _)| version > *known) {
+                highest = Some((version, path.clone()));
+            }
+        }
+    }
+    let Some(((major, minor), path)) = highest else {
+        return (Verdict::Ok, format!("{}; none of its files wants a glibc", called(dist)));
+    };
+    let wants = format!("{}; `{}` wants GLIBC_{major}.{minor}", called(dist), path.display());
+    let Some(text) = glibc else { return (Verdict::Unproven, format!("{wants}, and no glibc was found")) };
+    match number(text) {
+        Some(found) if found >= (major, minor) => (Verdict::Ok, format!("{wants}; the image has {text}")),
+        Some(_) => (Verdict::Fail, format!("{wants}, and the image has {text}")),
+        None => (Verdict::Unproven, format!("{wants}; the image's {text} can't be compared")),
+    }
+}
+
+/// `GLIBC_2.39` as numbers. `GLIBC_ABI_DT_RELR` came with 2.36; `GLIBC_PRIVATE` has no number.
+fn glibc_version(version: &[u8]) -> Option<(u32, u32)> {
+    let text = std::str::from_utf8(version).ok()?.strip_prefix("GLIBC_")?;
+    if text == "ABI_DT_RELR" { Some((2, 36)) } else { number(text) }
+}
+
+fn number(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split('.').map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next().unwrap_or(Some(0))?))
+}
+
+/// Whether the modules of the named distributions (of all, if none is named) agree on pybind11's internals: those that
+/// don't can't pass objects to each other.
+pub fn internals(names: &[String], env: &Environment) -> Judged {
+    let mut dists = Vec::new();
+    let mut absent = Vec::new();
+    for name in names {
+        match env.distribution(name) {
+            Some(dist) => dists.push(dist),
+            None => absent.push(name.as_str()),
+        }
+    }
+    if !names.is_empty() && dists.is_empty() {
+        return (Verdict::Absent, format!("{} is not installed", absent.join(", ")));
+    }
+    if names.is_empty() {
+        dists = dist::all(&env.site_packages);
+    }
+    let mut tags: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    let mut unread = Vec::new();
+    for dist in &dists {
+        match objects(dist) {
+            Ok(Some(objects)) => {
+                for path in objects.into_iter().filter(|path| may_have_internals(path)) {
+                    match tag(&path) {
+                        Ok(Some(tag)) => tags.entry(tag).or_default().push(path),
+                        Ok(None) => {}
+                        Err(error) => unread.push(format!("{error:#}")),
+                    }
+                }
+            }
+            Ok(None) if !names.is_empty() => unread.push(format!("{} has no RECORD of its files", dist.name)),
+            Ok(None) => {}
+            Err(error) => unread.push(format!("{error:#}")),
+        }
+    }
+    let mut lines: Vec<String> = tags.iter().map(|(tag, paths)| format!("{tag}: {}", few(paths))).collect();
+    if !absent.is_empty() {
+        lines.push(format!("not installed: {}", absent.join(", ")));
+    }
+    lines.extend(unread.iter().cloned());
+    match tags.len() {
+        0 if unread.is_empty() => (Verdict::Ok, "no module built with pybind11 was found".into()),
+        0 => (Verdict::Unproven, lines.join("\n")),
+        1 if unread.is_empty() => (Verdict::Ok, lines.join("\n")),
+        1 => (Verdict::Unproven, lines.join("\n")),
+        several => (
+            Verdict::Fail,
+            format!("modules were built with {several} different internals\n{}", lines.join("\n")),
+        ),
+    }
+}
+
+fn few(paths: &[PathBuf]) -> String {
+    let named: Vec<String> = paths.iter().take(FEW).map(|path| format!("`{}`", path.display())).collect();
+    let more = paths.len().saturating_sub(FEW);
+    if more == 0 { named.join(", ") } else { format!("{} and {more} more", named.join(", ")) }
+}
+
+/// Extension modules, and the one library that carries PyTorch's. Gigabytes of kernels are not read.
+fn may_have_internals(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name == OsStr::new("libtorch_python.so")
+        || !name.as_bytes().starts_with(b"lib")
+        || name.as_bytes().ends_with(b".abi3.so")
+}
+
+/// The name under which a module looks for pybind11's internals, without its frame: `v11_system_libstdcpp_…`.
+fn tag(path: &Path) -> Result<Option<String>> {
+    const START: &[u8] = b"__pybind11_internals_v";
+    const BLOCK: usize = 1 << 20;
+    /// No tag is longer.
+    const OVERLAP: usize = 256;
+    let context = || format!("can't read `{}`", path.display());
+    let mut file = File::open(path).with_context(context)?;
+    let finder = memmem::Finder::new(START);
+    let mut window: Vec<u8> = Vec::with_capacity(BLOCK + OVERLAP);
+    loop {
+        let keep = window.len().min(OVERLAP);
+        window.drain(..window.len() - keep);
+        let before = window.len();
+        let got =
+            Read::by_ref(&mut file).take(BLOCK as u64).read_to_end(&mut window).with_context(context)?;
+        let last = got == 0;
+        for at in finder.find_iter(&window) {
+            let rest = &window[at + START.len() - 1..];
+            let end = rest.iter().position(|&b| b == 0);
+            // A tag that touches the end of the window is seen whole in the next one.
+            if end.is_none() && !last && before + got - at < OVERLAP {
+                continue;
+            }
+            let rest = &rest[..end.unwrap_or(rest.len())];
+            if rest.len() < OVERLAP && rest.ends_with(b"__") && rest.get(1).is_some_and(u8::is_ascii_digit) {
+                return Ok(Some(String::from_utf8_lossy(&rest[..rest.len() - 2]).into_owned()));
+            }
+        }
+        if last {
+            return Ok(None);
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests make their fixtures")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn glibc_versions_are_numbers() {
+        assert_eq!(glibc_version(b"GLIBC_2.39"), Some((2, 39)));
+        assert_eq!(glibc_version(b"GLIBC_2.2.5"), Some((2, 2)));
+        assert_eq!(glibc_version(b"GLIBC_ABI_DT_RELR"), Some((2, 36)));
+        assert_eq!(glibc_version(b"GLIBC_PRIVATE"), None);
+        assert_eq!(glibc_version(b"GLIBCXX_3.4"), None);
+    }
+
+    #[test]
+    fn a_tag_is_found_wherever_it_lies() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("x.so");
+        let tag_text = b"\0__pybind11_internals_v11_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1__\0";
+        for before in [0, 17, (1 << 20) - 40, (1 << 20) - 5, 1 << 20, 3 << 20] {
+            let mut bytes = vec![b'x'; before];
+            bytes.extend(tag_text);
+            bytes.extend(vec![0; 100]);
+            std::fs::write(&path, bytes).unwrap();
+            let found = tag(&path).unwrap();
+            assert_eq!(
+                found.as_deref(),
+                Some("v11_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1"),
+                "{before}"
+            );
+        }
+        std::fs::write(&path, b"__pybind11_internals_vector__ __pybind11_internals_v").unwrap();
+        assert_eq!(tag(&path).unwrap(), None);
+    }
+
+    #[test]
+    fn only_modules_are_read() {
+        for name in ["_C.so", "aiter_.cpython-312-x86_64-linux-gnu.so", "libtorch_python.so", "libx.abi3.so"]
+        {
+            assert!(may_have_internals(Path::new(name)), "{name}");
+        }
+        assert!(!may_have_internals(Path::new("/s/libamdhip64.so.7")));
+    }
+}

@@ -1,0 +1,282 @@
+//! The rules of facts.md section 4 for one devel tree after another: what is merged, left alone, or in conflict.
+//! No I/O: what isn't known yet is asked of `Known` and left out until it is.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use super::aliases::{self, Group};
+use super::device::{self, Device};
+use super::encode::{self, Member};
+use super::known::{Headers, Inode, Known, Names, inode};
+use super::observe::in_tests;
+use super::owners::{Owner, Owners, is_library};
+use super::{DedupPlan, Options, Reason, Trouble, rights};
+use crate::compare::Verdict;
+use crate::model::{Meta, Place, RelPath, Role};
+use crate::scan::{FileRecord, Inventory, Kind, is_program_path};
+
+/// Everything that is known says what is to be done; `known` afterwards has the questions that are still open.
+pub fn decide(inventory: &Inventory, device: &Device, options: &Options, known: &mut Known) -> DedupPlan {
+    let mut out = DedupPlan::new(inventory);
+    let names = names(inventory);
+    for path in &inventory.vanished {
+        out.notes.push(format!("`{}` went away while it was looked at", path.display()));
+    }
+    let waiting = tarballs(inventory, &mut out);
+    for root in 0..inventory.trees.len() {
+        let tree = &inventory.trees[root];
+        if tree.role == Role::Devel && !waiting.contains(tree.site_packages.as_path()) {
+            let owners = Owners::of(inventory, root);
+            let mut site =
+                Site { inventory, device, options, root, owners, names: &names, known, out: &mut out };
+            site.run();
+        }
+    }
+    out.left_alone.sort_unstable();
+    out.left_alone.dedup();
+    out.conflicts.sort_unstable();
+    out.conflicts.dedup();
+    out
+}
+
+fn names(inventory: &Inventory) -> Names<'_> {
+    let mut names = Names::new();
+    for file in inventory.files.values().filter(|file| file.kind == Kind::File) {
+        names.entry(inode(file)).or_default().insert(&file.place);
+    }
+    names
+}
+
+/// Reports tarballs that are still there, and names the site-packages whose devel tree can't be trusted for that.
+fn tarballs<'a>(inventory: &'a Inventory, out: &mut DedupPlan) -> HashSet<&'a Path> {
+    let mut waiting = HashSet::new();
+    for tarball in &inventory.tarballs {
+        let site = tarball.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+        let tree = inventory.trees.iter().find(|tree| tree.role == Role::Devel && tree.site_packages == site);
+        let (reason, what) = match tree {
+            Some(_) => (Trouble::HalfExpanded, "was expanded in part only"),
+            None => (Trouble::Unexpanded, "is not expanded yet"),
+        };
+        let detail = format!("the devel package {what}: run `rocm-sdk init` first, in the same RUN");
+        out.refuse(tarball.clone(), tree.map(|tree| tree.path.clone()), reason, detail);
+        waiting.insert(site);
+    }
+    waiting
+}
+
+/// One devel tree with all that is needed to decide on it.
+pub struct Site<'a, 'k> {
+    pub inventory: &'a Inventory,
+    pub device: &'a Device,
+    pub options: &'k Options,
+    pub root: usize,
+    pub owners: Owners<'a>,
+    pub names: &'k Names<'a>,
+    pub known: &'k mut Known,
+    pub out: &'k mut DedupPlan,
+}
+
+/// Who owns the bytes of a devel name.
+enum Answer<'a> {
+    Owner(Owner<'a>),
+    /// Nobody has a file at its path or on its inode.
+    Nobody,
+    /// It isn't known yet.
+    Open,
+    Trouble(Option<PathBuf>, Trouble, String),
+}
+
+impl<'a> Site<'a, '_> {
+    fn run(&mut self) {
+        self.versions();
+        let symlinks = self.symlinks();
+        let mut candidates: BTreeMap<Inode, Vec<&'a FileRecord>> = BTreeMap::new();
+        for file in self.files().filter(|file| file.kind == Kind::File) {
+            let path = &file.place.path;
+            if self.device.links.contains_key(&file.place) {
+                continue;
+            }
+            if is_program_path(path) {
+                self.program(file);
+            } else if is_library(path) && below_lib(path) && !in_tests(path) {
+                candidates.entry(inode(file)).or_default().push(file);
+            } else if is_library(path) {
+                self.elsewhere(file);
+            }
+        }
+        let owners = &self.owners;
+        let related = |file: &FileRecord| {
+            let linked = owners.same_inode(file, false).chain(owners.same_inode(file, true)).next().is_some();
+            linked || !owners.twins(&file.place.path).is_empty()
+        };
+        let turns = |file: &FileRecord| {
+            let twins = owners.twins(&file.place.path).iter().filter(|twin| twin.reversed);
+            owners.same_inode(file, true).chain(twins).map(|owner| inode(owner.file)).collect()
+        };
+        let sorted = aliases::sort(&candidates, &symlinks, self.known, related, turns);
+        for group in &sorted.groups {
+            self.group(group);
+        }
+        for (file, headers) in sorted.others {
+            let path = self.inventory.absolute(&file.place);
+            match headers {
+                Headers::NotElf(why) => self.out.leave(path, Reason::NotElf, why),
+                Headers::Unreadable(why) => self.out.refuse(path, None, Trouble::Unreadable, why),
+                Headers::Program | Headers::Library { .. } => {
+                    self.out.leave(path, Reason::Executable, "an ELF program under a library's name");
+                }
+            }
+        }
+        for file in sorted.rest {
+            self.elsewhere(file);
+        }
+        self.shared();
+        device::decide(self, self.root);
+    }
+
+    pub(super) fn files(&self) -> impl Iterator<Item = &'a FileRecord> + use<'a> {
+        let root = self.root;
+        self.inventory.files.values().filter(move |file| file.place.root == root)
+    }
+
+    /// Merges a group, or refuses it as a whole.
+    fn group(&mut self, group: &Group<'a>) {
+        let mut members: Vec<Member<'a>> = Vec::new();
+        let mut orphans: Vec<&'a FileRecord> = Vec::new();
+        let mut troubles = Vec::new();
+        let mut kept = Vec::new();
+        for &file in &group.files {
+            if self.options.keep_hard_links
+                && let Some(owner) = self.owners.same_inode(file, false).next()
+            {
+                kept.push((file, owner.clone()));
+                continue;
+            }
+            match self.owner_of(file, group) {
+                Answer::Owner(owner) => members.push(Member { file, owner }),
+                Answer::Nobody => orphans.push(file),
+                Answer::Open => return,
+                Answer::Trouble(other, reason, detail) => troubles.push((file, other, reason, detail)),
+            }
+        }
+        let primary = members.iter().find(|m| group.has_soname(&m.file.place.path)).or(members.first());
+        let primary = primary.map(|member| &member.owner).or(kept.first().map(|kept| &kept.1));
+        let primary = primary.or(group.linked.as_ref()).cloned();
+        for file in orphans.iter().copied() {
+            let own =
+                members.iter().find(|member| inode(member.file) == inode(file)).map(|m| m.owner.clone());
+            let Some(owner) = own.or_else(|| primary.clone()) else { continue };
+            match self.known.verdict(owner.file, file, self.options.hash) {
+                None => return,
+                Some(Verdict::Equal { .. }) => members.push(Member { file, owner }),
+                Some(other) => {
+                    let (reason, detail) = trouble(&other, Trouble::AliasContent);
+                    troubles.push((file, Some(self.inventory.absolute(&owner.file.place)), reason, detail));
+                }
+            }
+        }
+        for member in &members {
+            match self.refusal(member) {
+                None => return,
+                Some(None) => {}
+                Some(Some((reason, detail))) => {
+                    let owner = self.inventory.absolute(&member.owner.at);
+                    troubles.push((member.file, Some(owner), reason, detail));
+                }
+            }
+        }
+        for (file, _) in kept {
+            let path = self.inventory.absolute(&file.place);
+            self.out.leave(path, Reason::HardLink, "a hard link between trees, kept as asked");
+        }
+        if troubles.is_empty() {
+            encode::merge(self, members);
+            return;
+        }
+        let culprit = self.inventory.absolute(&troubles[0].0.place);
+        let bad: HashSet<&Place> = troubles.iter().map(|trouble| &trouble.0.place).collect();
+        for file in members.iter().map(|member| member.file).chain(orphans) {
+            if !bad.contains(&file.place) {
+                let detail = format!("goes together with `{}`, which is in conflict", culprit.display());
+                self.out.leave(self.inventory.absolute(&file.place), Reason::GroupRefused, detail);
+            }
+        }
+        for (file, other, reason, detail) in troubles {
+            self.out.refuse(self.inventory.absolute(&file.place), other, reason, detail);
+        }
+    }
+
+    /// Same inode first, then the first equal twin, then an owner's symlink that leads here.
+    fn owner_of(&mut self, file: &'a FileRecord, group: &Group<'a>) -> Answer<'a> {
+        let path = &file.place.path;
+        let mut same: Vec<&Owner<'a>> = self.owners.same_inode(file, false).collect();
+        same.sort_by_key(|owner| owner.at.path != *path);
+        if let Some(owner) = same.first() {
+            return Answer::Owner((*owner).clone());
+        }
+        let twins = self.owners.twins(path).to_vec();
+        let mut first = None;
+        for twin in twins {
+            match self.known.verdict(twin.file, file, self.options.hash) {
+                None => return Answer::Open,
+                Some(Verdict::Equal { .. }) => return Answer::Owner(self.turned(twin, group)),
+                Some(other) => {
+                    let (reason, detail) = trouble(&other, Trouble::Content);
+                    first.get_or_insert((self.inventory.absolute(&twin.at), reason, detail));
+                }
+            }
+        }
+        if let Some((other, reason, detail)) = first {
+            return Answer::Trouble(Some(other), reason, detail);
+        }
+        let reversed = self.owners.same_inode(file, true).next().cloned();
+        reversed.map_or(Answer::Nobody, |owner| Answer::Owner(self.turned(owner, group)))
+    }
+
+    /// Of several owner's symlinks that lead to one inode, only one becomes the file: that under the SONAME, or the
+    /// first.
+    fn turned(&self, owner: Owner<'a>, group: &Group<'a>) -> Owner<'a> {
+        let all = self.owners.same_inode(owner.file, true).filter(|_| owner.reversed);
+        let best = all.min_by_key(|one| (!group.has_soname(&one.at.path), &one.at));
+        best.map_or_else(|| owner.clone(), |best| best.clone())
+    }
+
+    /// Why the owner's file can't stand for the copy; `None` while it isn't known.
+    fn refusal(&mut self, member: &Member<'a>) -> Option<Option<(Trouble, String)>> {
+        let (file, owner) = (member.file, &member.owner);
+        let (copy, kept) = (self.meta(file)?, self.meta(owner.file)?);
+        let reason = match (copy, kept) {
+            (Err(error), _) | (_, Err(error)) => return Some(Some((Trouble::Unreadable, error))),
+            (Ok(copy), Ok(kept)) if inode(file) != inode(owner.file) => rights::refusal(&copy, &kept),
+            _ => None,
+        };
+        let reason = reason.or_else(|| rights::unreachable(self.inventory, &file.place, &owner.at));
+        Some(reason.map(|reason| (Trouble::Metadata, reason)))
+    }
+
+    /// A file's metadata with its extended attributes; `None` while these aren't known.
+    pub fn meta(&mut self, file: &FileRecord) -> Option<Result<Meta, String>> {
+        let xattrs = self.known.xattrs(file)?;
+        Some(xattrs.map(|xattrs| Meta { xattrs, ..file.meta.clone() }))
+    }
+}
+
+/// What a verdict other than "equal" means, with `unequal` for other bytes.
+pub fn trouble(verdict: &Verdict, unequal: Trouble) -> (Trouble, String) {
+    match verdict {
+        Verdict::Differ { at: Some(at) } => (unequal, format!("other bytes, for example at offset {at}")),
+        Verdict::Differ { at: None } | Verdict::Equal { .. } => (unequal, "another size".into()),
+        Verdict::Changed { path } => {
+            (Trouble::Changed, format!("`{}` changed while it was read", path.display()))
+        }
+        Verdict::Unreadable { path, error } => {
+            (Trouble::Unreadable, format!("can't read `{}`: {error}", path.display()))
+        }
+    }
+}
+
+/// Below `lib*/` of the tree.
+fn below_lib(path: &RelPath) -> bool {
+    let top = path.parent().components().next();
+    top.is_some_and(|top| top.as_os_str().as_encoded_bytes().starts_with(b"lib"))
+}

@@ -1,0 +1,176 @@
+//! The links of device manifests: left alone, or re-made as hard links with a fresh inode and mtime, the one form that
+//! `rocm-sdk` leaves in peace and image builders keep whole (facts.md sections 1.3 and 2.4).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::decide::{Site, trouble};
+use super::encode::{entry, known_meta};
+use super::known::inode;
+use super::{Reason, Remade, Trouble, rights};
+use crate::compare::Verdict;
+use crate::manifest;
+use crate::model::{Change, Meta, Place, RelPath, Role, Source};
+use crate::scan::{FileRecord, Inventory, Kind};
+
+/// All manifest entries: devel places, with the libraries place that each shall be a hard link to.
+#[derive(Debug, Default)]
+pub struct Device {
+    pub links: BTreeMap<Place, Option<Place>>,
+}
+
+/// Reads all manifests, and records the files that they name in the inventory.
+pub fn read(inventory: &mut Inventory) -> anyhow::Result<Device> {
+    let mut device = Device::default();
+    let trees = inventory.trees.clone();
+    for (root, devel) in trees.iter().enumerate().filter(|(_, tree)| tree.role == Role::Devel) {
+        for libraries in trees.iter().filter(|tree| tree.site_packages == devel.site_packages) {
+            for link in manifest::read(libraries, Path::new(&devel.name))? {
+                let target = link.target.and_then(|path| {
+                    trees.iter().enumerate().find_map(|(root, tree)| {
+                        let mine = tree.role == Role::Libraries && tree.site_packages == devel.site_packages;
+                        let path =
+                            RelPath::new(path.as_path().strip_prefix(&tree.name).ok().filter(|_| mine)?)?;
+                        Some(Place { root, path })
+                    })
+                });
+                let place = Place { root, path: link.devel };
+                inventory.look_at(&place)?;
+                if let Some(target) = &target {
+                    inventory.look_at(target)?;
+                }
+                device.links.entry(place).or_insert(target);
+            }
+        }
+    }
+    Ok(device)
+}
+
+/// Reports or re-makes the entries of one devel tree.
+pub fn decide(site: &mut Site<'_, '_>, root: usize) {
+    let mut by_target: BTreeMap<&Place, Vec<&FileRecord>> = BTreeMap::new();
+    let (inventory, device) = (site.inventory, site.device);
+    let regular = |place: &Place| inventory.files.get(place).filter(|file| file.kind == Kind::File);
+    let mut split = 0;
+    for (place, target) in device.links.iter().filter(|(place, _)| place.root == root) {
+        let Some(found) = inventory.files.get(place) else { continue };
+        let path = inventory.absolute(place);
+        let Some(file) = regular(place) else {
+            let is = if found.kind == Kind::Other { "no file" } else { "a symlink" };
+            site.out.leave(
+                path,
+                Reason::DeviceManifest,
+                format!("{is}; `rocm-sdk path` makes it a hard link"),
+            );
+            continue;
+        };
+        let Some((target, other)) = target.as_ref().and_then(|target| Some((target, regular(target)?)))
+        else {
+            site.out.leave(path, Reason::DeviceManifest, "there is no such file in the libraries tree");
+            continue;
+        };
+        let intact = inode(file) == inode(other);
+        split += u64::from(!intact);
+        if site.options.device_links {
+            by_target.entry(target).or_default().push(file);
+        } else if intact {
+            site.out.leave(path, Reason::DeviceManifest, "intact");
+        } else {
+            let other = inventory.absolute(target);
+            site.out.leave(path, Reason::DeviceManifest, format!("split from `{}`", other.display()));
+        }
+    }
+    if split > 0 && !site.options.device_links {
+        let note = format!(
+            "{split} per-GPU files are split from the libraries tree; --device-links joins them again"
+        );
+        site.out.notes.push(note);
+    }
+    for (target, files) in by_target {
+        if let Some(kept) = regular(target) {
+            remake(site, kept, files);
+        }
+    }
+}
+
+/// Re-makes one libraries file and all devel names that shall be hard links to it.
+fn remake(site: &mut Site<'_, '_>, kept: &FileRecord, files: Vec<&FileRecord>) {
+    let inventory = site.inventory;
+    let other = inventory.absolute(&kept.place);
+    let intact = |file: &FileRecord| inode(file) == inode(kept);
+    if files.iter().all(|file| intact(file))
+        && site.options.refreshed.contains(&(other.clone(), kept.id.mtime))
+    {
+        for file in files {
+            site.out.leave(inventory.absolute(&file.place), Reason::DeviceManifest, "intact, re-made before");
+        }
+        return;
+    }
+    let mut troubles = Vec::new();
+    // Undo finds the content again by its digest only: every name of it gets another time.
+    if site.options.hash {
+        match site.known.whole(kept) {
+            None => return,
+            Some(Verdict::Equal { .. }) => {}
+            Some(unread) => {
+                let (reason, detail) = trouble(&unread, Trouble::Unreadable);
+                return site.out.refuse(other, None, reason, detail);
+            }
+        }
+    }
+    for file in &files {
+        let reason = match site.known.verdict(kept, file, site.options.hash) {
+            None => return,
+            Some(Verdict::Equal { .. }) => match (site.meta(file), site.meta(kept)) {
+                (Some(Ok(copy)), Some(Ok(owner))) => {
+                    rights::refusal(&copy, &owner).map(|reason| (Trouble::Metadata, reason))
+                }
+                (Some(Err(error)), _) | (_, Some(Err(error))) => Some((Trouble::Unreadable, error)),
+                (None, _) | (_, None) => return,
+            },
+            Some(unequal) => Some(trouble(&unequal, Trouble::Content)),
+        };
+        if let Some((reason, detail)) = reason {
+            troubles.push((inventory.absolute(&file.place), reason, detail));
+        }
+    }
+    if !troubles.is_empty() {
+        for (path, reason, detail) in troubles {
+            site.out.refuse(path, Some(other.clone()), reason, detail);
+        }
+        return;
+    }
+    // The same chain as in `encode`: undo makes the last name of an inode a file of its own and links the others to
+    // it, at last the libraries' name, where it was one of them.
+    let first =
+        |file: &FileRecord| files.iter().filter(|one| inode(one) == inode(file)).map(|one| &one.place).min();
+    let mut order: Vec<_> =
+        files.iter().map(|file| (!intact(file), first(file), &file.place, *file)).collect();
+    order.sort_unstable_by_key(|key| (key.0, key.1, key.2));
+    let files: Vec<&FileRecord> = order.into_iter().map(|key| key.3).collect();
+    let group = site.out.next_group();
+    let digest = site.known.digests.get(&inode(kept)).copied();
+    let owner = known_meta(site, kept);
+    let mut push = |file: &FileRecord, before, after, keeps| {
+        let (at, seen) = (file.place.clone(), Some(file.id));
+        site.out.plan.changes.push(Change { at, before, after, seen, keeps, group, bytecode: false });
+    };
+    let first = files[0].place.clone();
+    let itself = if intact(files[0]) { Source::LinkTo(first) } else { Source::CopyOf(first) };
+    let before = entry(kept, owner.clone(), digest, itself);
+    push(kept, before, entry(kept, owner.clone(), digest, Source::Refresh), None);
+    for (at, file) in files.iter().enumerate() {
+        let before = match files.get(at + 1) {
+            Some(next) if inode(next) == inode(file) => Source::LinkTo(next.place.clone()),
+            _ => Source::CopyOf(kept.place.clone()),
+        };
+        // Equal but for the mode bits and owner that a link may differ in.
+        let meta = Meta { xattrs: owner.xattrs.clone(), ..file.meta.clone() };
+        let after = entry(kept, owner.clone(), digest, Source::LinkTo(kept.place.clone()));
+        push(file, entry(file, meta, digest, before), after, Some((kept.place.clone(), kept.id)));
+    }
+    for file in files {
+        let path = inventory.absolute(&file.place);
+        site.out.remade.push(Remade { path, other: other.clone(), split: !intact(file), group });
+    }
+}

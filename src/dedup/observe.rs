@@ -1,0 +1,136 @@
+//! What the report says of a devel tree besides merges: links that are there already or broken, and files that are left
+//! alone. Plans no change. No I/O.
+
+use std::collections::HashSet;
+
+use super::aliases::Symlinks;
+use super::decide::Site;
+use super::known::inode;
+use super::owners::{Owner, is_library};
+use super::{Reason, Trouble, links};
+use crate::model::{Place, RelPath, Role};
+use crate::scan::{FileRecord, Kind, Leads};
+
+impl<'a> Site<'a, '_> {
+    pub(super) fn versions(&mut self) {
+        let devel = &self.inventory.trees[self.root];
+        for &root in &self.owners.trees {
+            let other = &self.inventory.trees[root];
+            if let (Some(a), Some(b), Role::Core) = (&devel.distribution, &other.distribution, other.role)
+                && a.version != b.version
+            {
+                self.out.notes.push(format!("{} is {}, but {} is {}", a.name, a.version, b.name, b.version));
+            }
+        }
+        if self.files().next().is_none() {
+            self.out.notes.push(format!("`{}` holds no libraries", devel.path.display()));
+        }
+    }
+
+    /// Counts and reports the tree's symlinks, which stay as they are; returns those that lead to a library.
+    pub(super) fn symlinks(&mut self) -> Symlinks<'a> {
+        let mut symlinks = Symlinks::default();
+        let mut loops = HashSet::new();
+        let mut dangling = 0;
+        let inventory = self.inventory;
+        for file in self.files().filter(|file| is_library(&file.place.path)) {
+            let Kind::Symlink { target, leads } = &file.kind else { continue };
+            let path = inventory.absolute(&file.place);
+            match leads {
+                Leads::To(end) => {
+                    let end = inventory.place_of(end).and_then(|end| inventory.files.get(&end));
+                    let Some(end) = end.filter(|end| end.kind == Kind::File) else { continue };
+                    let directory = file.place.path.parent();
+                    if self.owners.trees.contains(&end.place.root) {
+                        self.out.already += 1;
+                        let owner = Owner { at: end.place.clone(), file: end, reversed: false };
+                        symlinks.already.push((directory, owner));
+                    } else if end.place.root == self.root {
+                        symlinks.inside.entry(inode(end)).or_default().push(directory);
+                    }
+                }
+                Leads::InCircles => {
+                    let hop = links::first_hop(&path, target);
+                    loops.extend(inventory.place_of(&hop));
+                    let detail =
+                        "symlinks that lead to each other: the content is gone; reinstall the packages";
+                    self.out.refuse(path, Some(hop), Trouble::LinkLoop, detail);
+                }
+                Leads::Nowhere => dangling += 1,
+                Leads::Unknown(why) => {
+                    self.out.notes.push(format!("can't follow `{}`: {why}", path.display()))
+                }
+            }
+        }
+        if dangling > 0 {
+            let tree = inventory.trees[self.root].path.display();
+            self.out.notes.push(format!("library links in `{tree}` that lead nowhere: {dangling}"));
+        }
+        for file in self.owners.broken.iter().filter(|file| !loops.contains(&file.place)) {
+            let Kind::Symlink { target, leads } = &file.kind else { continue };
+            let path = inventory.absolute(&file.place);
+            let hop = links::first_hop(&path, target);
+            let (reason, what) = match leads {
+                Leads::InCircles => (Trouble::LinkLoop, "symlinks that lead to each other"),
+                _ => (Trouble::Dangling, "a link into the devel tree that leads nowhere"),
+            };
+            let detail = format!("{what}: the content is gone; reinstall the packages");
+            self.out.refuse(path, Some(hop), reason, detail);
+        }
+        symlinks
+    }
+
+    pub(super) fn program(&mut self, file: &'a FileRecord) {
+        for &root in &self.owners.trees {
+            let place = Place { root, path: file.place.path.clone() };
+            let Some(twin) = self.inventory.files.get(&place).filter(|twin| twin.kind == Kind::File) else {
+                continue;
+            };
+            let detail = self.likeness(file, twin);
+            self.out.leave(self.inventory.absolute(&file.place), Reason::Executable, detail);
+            return;
+        }
+    }
+
+    /// Reports a library that nothing is done about, if it looks like an owner's.
+    pub(super) fn elsewhere(&mut self, file: &'a FileRecord) {
+        let path = &file.place.path;
+        let twin = self.owners.twins(path).first().map(|twin| twin.file);
+        let same = self.owners.same_inode(file, false).next().map(|owner| owner.file);
+        let Some(other) = twin.or(same).or_else(|| self.owners.namesake(file)) else { return };
+        let reason = match () {
+            () if in_tests(path) => Reason::TestFixture,
+            () if twin.is_some() => Reason::OutsideLib,
+            () => Reason::OtherPath,
+        };
+        let detail = self.likeness(file, other);
+        self.out.leave(self.inventory.absolute(&file.place), reason, detail);
+    }
+
+    fn likeness(&self, file: &FileRecord, other: &FileRecord) -> String {
+        let how = match () {
+            () if inode(file) == inode(other) => "a hard link to",
+            () if file.id.size == other.id.size => "not compared; the same size as",
+            () => "another size than",
+        };
+        format!("{how} `{}`", self.inventory.absolute(&other.place).display())
+    }
+
+    pub(super) fn shared(&mut self) {
+        for owners in self.owners.shared() {
+            let first = &owners[0];
+            for other in &owners[1..] {
+                let distinct = !first.reversed && !other.reversed && other.at.root != first.at.root;
+                if distinct && other.file.id.size == first.file.id.size {
+                    let detail = self.likeness(other.file, first.file);
+                    self.out.leave(self.inventory.absolute(&other.at), Reason::TwoOwners, detail);
+                }
+            }
+        }
+    }
+}
+
+/// Fixtures such as `share/rocprofiler-sdk/tests/duplicate-sdk/…` are duplicates on purpose.
+pub fn in_tests(path: &RelPath) -> bool {
+    path.parent().components().any(|part| part.as_os_str() == "tests")
+}

@@ -1,0 +1,117 @@
+//! Whether a link may stand for a file: nobody may lose access by it, and no attribute may get lost. No I/O.
+
+use std::path::Path;
+
+use crate::model::{Meta, Place};
+use crate::scan::Inventory;
+
+const READ: u32 = 0o444;
+const SEARCH: u32 = 0o111;
+const SET_ID: u32 = 0o6000;
+
+/// Why `owner` can't stand for `copy`, if so. Both metas with their extended attributes.
+pub fn refusal(copy: &Meta, owner: &Meta) -> Option<String> {
+    if copy.mode & SET_ID != owner.mode & SET_ID {
+        return Some(format!(
+            "set-user-ID or set-group-ID bits differ: mode {:04o}, owner {:04o}",
+            copy.mode, owner.mode
+        ));
+    }
+    if copy.xattrs != owner.xattrs {
+        let odd = copy
+            .xattrs
+            .iter()
+            .chain(&owner.xattrs)
+            .find(|one| !(copy.xattrs.contains(one) && owner.xattrs.contains(one)));
+        return Some(format!("extended attribute {} differs", odd.map_or("?", |one| &one.name)));
+    }
+    less(copy, owner, READ).then(|| {
+        let who = |meta: &Meta| format!("mode {:04o} of {}:{}", meta.mode, meta.uid, meta.gid);
+        format!("the owner's file is less readable: {}, the copy has {}", who(owner), who(copy))
+    })
+}
+
+/// Why the owner's file can't be reached by all who reach the copy, if so.
+pub fn unreachable(inventory: &Inventory, copy: &Place, owner: &Place) -> Option<String> {
+    let (copies, owners) = (way(inventory, copy), way(inventory, owner));
+    let all = |way: &[&Meta]| way.iter().fold(SEARCH, |bits, meta| bits & meta.mode);
+    let (copy_bits, owner_bits) = (all(&copies), all(&owners));
+    let mut ids = copies.iter().chain(&owners).map(|meta| (meta.uid, meta.gid));
+    let first = ids.next();
+    let one_owner = ids.all(|id| Some(id) == first);
+    let wanted = if one_owner { copy_bits } else { SEARCH };
+    // Where directories have several owners, bits of user and group mean nothing in common; equal ways are fine.
+    let same_way = copies.len() == owners.len()
+        && copies
+            .iter()
+            .zip(&owners)
+            .all(|(a, b)| (a.mode & SEARCH, a.uid, a.gid) == (b.mode & SEARCH, b.uid, b.gid));
+    (!same_way && wanted & !owner_bits != 0).then(|| {
+        format!("the owner's directories are less open: search bits {owner_bits:04o}, of the copy's {copy_bits:04o}")
+    })
+}
+
+/// With the same user and group each bit counts; else everybody must have all that anybody could have had.
+fn less(copy: &Meta, owner: &Meta, bits: u32) -> bool {
+    let same = (copy.uid, copy.gid) == (owner.uid, owner.gid);
+    let wanted = if same { copy.mode & bits } else { bits };
+    wanted & !owner.mode != 0
+}
+
+/// The directories from the tree's root down to the one that holds `place`.
+fn way<'a>(inventory: &'a Inventory, place: &Place) -> Vec<&'a Meta> {
+    let mut way: Vec<&Meta> = place
+        .path
+        .parent()
+        .ancestors()
+        .filter_map(|directory: &Path| inventory.directories.get(&(place.root, directory.to_path_buf())))
+        .collect();
+    way.reverse();
+    way
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Xattr;
+
+    fn meta(mode: u32, uid: u32) -> Meta {
+        Meta { mode, uid, gid: 0, xattrs: Vec::new() }
+    }
+
+    #[test]
+    fn nobody_loses_access() {
+        let cases = [
+            ((0o644, 0), (0o644, 0), true),
+            ((0o600, 0), (0o644, 0), true),
+            ((0o644, 0), (0o600, 0), false),
+            ((0o755, 0), (0o644, 0), true),
+            ((0o440, 0), (0o400, 0), false),
+            ((0o600, 1), (0o644, 0), true),
+            ((0o600, 1), (0o640, 0), false),
+            ((0o4755, 0), (0o755, 0), false),
+            ((0o755, 0), (0o2755, 0), false),
+        ];
+        for (copy, owner, fine) in cases {
+            assert_eq!(
+                refusal(&meta(copy.0, copy.1), &meta(owner.0, owner.1)).is_none(),
+                fine,
+                "{copy:?} {owner:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn attributes_must_be_equal() {
+        let with = |value: &[u8]| {
+            let xattrs = vec![Xattr { name: "security.capability".into(), value: value.to_vec() }];
+            Meta { xattrs, ..meta(0o755, 0) }
+        };
+        assert_eq!(refusal(&with(b"1"), &with(b"1")), None);
+        for owner in [with(b"2"), meta(0o755, 0)] {
+            let text = "extended attribute security.capability differs".to_owned();
+            assert_eq!(refusal(&with(b"1"), &owner), Some(text.clone()));
+            assert_eq!(refusal(&owner, &with(b"1")), Some(text));
+        }
+    }
+}

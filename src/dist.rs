@@ -1,0 +1,287 @@
+//! Installed distributions, read from `*.dist-info` and `*.egg-info` by the binary itself. Starts no Python, reads at
+//! most [`HEADERS`] bytes of a METADATA, and never writes.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+
+use crate::model::{Distribution, normalised};
+
+/// Headers come first in a METADATA, before the description; of torch's they are 30 KiB.
+pub const HEADERS: u64 = 512 * 1024;
+/// `direct_url.json` is a few hundred bytes.
+const DIRECT_URL: u64 = 64 * 1024;
+/// The RECORD of the largest wheels has some 10 MB.
+const RECORD: u64 = 256 * 1024 * 1024;
+
+/// The distribution called `name` (in any spelling) that an import would take: that of the first directory.
+#[must_use]
+pub fn find(site_packages: &[PathBuf], name: &str) -> Option<Distribution> {
+    claims(site_packages, name).into_iter().next()
+}
+
+/// All metadata directories that claim `name` in the first site directory that has one. More than one means that an
+/// upgrade left the old one behind (`pip install --target --upgrade` does).
+#[must_use]
+pub fn claims(site_packages: &[PathBuf], name: &str) -> Vec<Distribution> {
+    let name = normalised(name);
+    let here = |site: &PathBuf| {
+        let named = metadata_dirs(site).into_iter().filter(|(_, stem)| may_be(stem, &name));
+        let read = named.filter_map(|(dir, _)| read(site, &dir));
+        read.filter(|dist| normalised(&dist.name) == name).collect::<Vec<_>>()
+    };
+    site_packages.iter().map(here).find(|found| !found.is_empty()).unwrap_or_default()
+}
+
+/// All distributions of the directories, in their order and by name; for one name the first counts.
+#[must_use]
+pub fn all(site_packages: &[PathBuf]) -> Vec<Distribution> {
+    let mut found: Vec<Distribution> = Vec::new();
+    let mut names = std::collections::HashSet::new();
+    for site in site_packages {
+        let mut here: Vec<_> = metadata_dirs(site).iter().filter_map(|(dir, _)| read(site, dir)).collect();
+        here.sort_by_key(|dist| normalised(&dist.name));
+        found.extend(here.into_iter().filter(|dist| names.insert(normalised(&dist.name))));
+    }
+    found
+}
+
+/// The distributions whose metadata directory's name begins with `prefix`, in any spelling.
+#[must_use]
+pub fn with_prefix(site_packages: &[PathBuf], prefix: &str) -> Vec<Distribution> {
+    let prefix = normalised(prefix);
+    let of = |site: &PathBuf| {
+        let dirs = metadata_dirs(site).into_iter();
+        let dirs = dirs.filter(|(_, stem)| normalised(&String::from_utf8_lossy(stem)).starts_with(&prefix));
+        dirs.filter_map(|(dir, _)| read(site, &dir)).collect::<Vec<_>>()
+    };
+    site_packages.iter().flat_map(of).collect()
+}
+
+/// The metadata directories (or old egg-info files) of `site`, with their names up to the suffix.
+fn metadata_dirs(site: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let Ok(entries) = std::fs::read_dir(site) else { return Vec::new() };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let bytes = name.as_bytes();
+        let stem = bytes.strip_suffix(b".dist-info").or_else(|| bytes.strip_suffix(b".egg-info"));
+        // pip renames to `~name` what it is about to remove.
+        if let Some(stem) = stem.filter(|stem| !stem.starts_with(b"~")) {
+            found.push((entry.path(), stem.to_vec()));
+        }
+    }
+    // Where a dist-info and an egg-info claim one name, the first counts.
+    found.sort();
+    found
+}
+
+/// Whether the directory `stem` (`name-version`, or only `name`) can belong to `name`.
+fn may_be(stem: &[u8], name: &str) -> bool {
+    let stem = normalised(&String::from_utf8_lossy(stem));
+    stem.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// Reads one metadata directory; `None` where it has no usable Name (an interrupted install, a stray directory).
+fn read(site: &Path, dir: &Path) -> Option<Distribution> {
+    let (mut name, mut version) = (None, None);
+    for (key, value) in headers(dir).ok()? {
+        match key.as_str() {
+            "name" if name.is_none() => name = Some(value),
+            "version" if version.is_none() => version = Some(value),
+            _ => {}
+        }
+    }
+    let dist_info = std::fs::canonicalize(dir).ok()?;
+    let name = name.filter(|name| !name.is_empty())?;
+    Some(Distribution {
+        name,
+        version: version.unwrap_or_default(),
+        dist_info,
+        site_packages: std::fs::canonicalize(site).ok()?,
+    })
+}
+
+/// The `Requires-Dist` lines of a distribution, as written.
+///
+/// # Errors
+/// If its METADATA can't be read.
+pub fn requirements(dist: &Distribution) -> Result<Vec<String>> {
+    let headers =
+        headers(&dist.dist_info).with_context(|| format!("can't read `{}`", dist.dist_info.display()))?;
+    Ok(headers.into_iter().filter(|(key, _)| key == "requires-dist").map(|(_, value)| value).collect())
+}
+
+/// The headers of METADATA or PKG-INFO: lower-case keys, folded lines joined. Whatever isn't a header is passed over.
+fn headers(dir: &Path) -> io::Result<Vec<(String, String)>> {
+    let file = [dir.join("METADATA"), dir.join("PKG-INFO"), dir.to_path_buf()];
+    let mut text = None;
+    for path in file {
+        match read_some(&path, HEADERS) {
+            Ok(bytes) => {
+                text = Some(bytes);
+                break;
+            }
+            // An old egg-info can be a plain file.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let text = text.ok_or(io::ErrorKind::NotFound)?;
+    let mut headers: Vec<(String, String)> = Vec::new();
+    for line in String::from_utf8_lossy(&text).lines() {
+        if line.trim().is_empty() {
+            break;
+        }
+        if line.starts_with([' ', '\t']) {
+            if let Some((_, value)) = headers.last_mut() {
+                value.push(' ');
+                value.push_str(line.trim());
+            }
+        } else if let Some((key, value)) = line.split_once(':') {
+            headers.push((key.trim().to_ascii_lowercase(), value.trim().to_owned()));
+        }
+    }
+    Ok(headers)
+}
+
+fn read_some(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    if !file.metadata()?.is_file() {
+        // A pipe or a device under this name must not stop the run; a directory is the metadata directory itself.
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What `direct_url.json` (PEP 610) says about an install that didn't come from an index.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct DirectUrl {
+    pub url: String,
+    pub vcs_info: Option<VcsInfo>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct VcsInfo {
+    pub vcs: String,
+    pub commit_id: String,
+}
+
+/// `None` where the distribution came from an index, or says nothing.
+///
+/// # Errors
+/// If the file is there, but can't be read or understood.
+pub fn direct_url(dist: &Distribution) -> Result<Option<DirectUrl>> {
+    let path = dist.dist_info.join("direct_url.json");
+    let bytes = match read_some(&path, DIRECT_URL) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        bytes => bytes.with_context(|| format!("can't read `{}`", path.display()))?,
+    };
+    serde_json::from_slice(&bytes).map(Some).with_context(|| format!("can't understand `{}`", path.display()))
+}
+
+/// Where the distribution's RECORD is, or would be.
+#[must_use]
+pub fn record(dist: &Distribution) -> PathBuf {
+    dist.dist_info.join("RECORD")
+}
+
+/// The files of a distribution by its RECORD, absolute; `None` where it has none (distro packages, egg-info).
+///
+/// # Errors
+/// If RECORD is there but can't be read.
+pub fn files(dist: &Distribution) -> Result<Option<Vec<PathBuf>>> {
+    let path = record(dist);
+    let bytes = match read_some(&path, RECORD) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        bytes => bytes.with_context(|| format!("can't read `{}`", path.display()))?,
+    };
+    let rows = bytes.split(|&byte| byte == b'\n').filter_map(first_field);
+    Ok(Some(rows.map(|field| dist.site_packages.join(std::ffi::OsStr::from_bytes(&field))).collect()))
+}
+
+/// The first field of a CSV row, unquoted.
+fn first_field(row: &[u8]) -> Option<Vec<u8>> {
+    let row = row.strip_suffix(b"\r").unwrap_or(row);
+    let Some(quoted) = row.strip_prefix(b"\"") else {
+        let end = row.iter().position(|&byte| byte == b',').unwrap_or(row.len());
+        return (end > 0).then(|| row[..end].to_vec());
+    };
+    let mut field = Vec::new();
+    let mut bytes = quoted.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' if bytes.peek() == Some(&b'"') => field.extend(bytes.next()),
+            b'"' => return Some(field),
+            other => field.push(other),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests make their fixtures")]
+mod tests {
+    use super::*;
+
+    fn site(dists: &[(&str, &str)]) -> (tempfile::TempDir, Vec<PathBuf>) {
+        let dir = tempfile::TempDir::new().unwrap();
+        for (name, metadata) in dists {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+            std::fs::write(dir.path().join(name).join("METADATA"), metadata).unwrap();
+        }
+        let sites = vec![dir.path().canonicalize().unwrap()];
+        (dir, sites)
+    }
+
+    #[test]
+    fn a_distribution_is_found_in_any_spelling_but_not_by_a_part_of_its_name() {
+        let (_dir, sites) = site(&[
+            ("rocm_sdk-1.0.dist-info", "Name: rocm-sdk\nVersion: 1.0\n"),
+            (
+                "rocm_sdk_core-10.0.0.dist-info",
+                "Metadata-Version: 2.1\nName: rocm-sdk-core\nVersion: 10.0.0\n\nName: x\n",
+            ),
+        ]);
+        assert_eq!(find(&sites, "ROCm_SDK.core").unwrap().version, "10.0.0");
+        assert_eq!(find(&sites, "rocm-sdk").unwrap().version, "1.0");
+        assert!(find(&sites, "rocm").is_none());
+        assert_eq!(all(&sites).len(), 2);
+        assert_eq!(with_prefix(&sites, "rocm-sdk-core").len(), 1);
+    }
+
+    #[test]
+    fn broken_metadata_is_passed_over() {
+        let (dir, sites) =
+            site(&[("a-1.dist-info", "\u{feff}junk\n"), ("~b-1.dist-info", "Name: b\nVersion: 1\n")]);
+        std::fs::create_dir(dir.path().join("c-1.dist-info")).unwrap();
+        std::fs::write(dir.path().join("d-2-py3.11.egg-info"), "Name: d\nVersion: 2\n").unwrap();
+        let names: Vec<String> = all(&sites).into_iter().map(|dist| dist.name).collect();
+        assert_eq!(names, ["d"]);
+    }
+
+    #[test]
+    fn requirements_and_the_files_of_a_record_are_read() {
+        let metadata =
+            "Name: a\nVersion: 1\nRequires-Dist: b>=2;\n  python_version>'3'\nRequires-Dist: c\n\ntext\n";
+        let (dir, sites) = site(&[("a-1.dist-info", metadata)]);
+        let dist = find(&sites, "a").unwrap();
+        assert_eq!(requirements(&dist).unwrap(), ["b>=2; python_version>'3'", "c"]);
+        assert_eq!(files(&dist).unwrap(), None);
+        let rows = "a/x.so,sha256=1,2\r\n\"a/odd,\"\"name.py\",,\n\n";
+        std::fs::write(dir.path().join("a-1.dist-info/RECORD"), rows).unwrap();
+        let expected = [sites[0].join("a/x.so"), sites[0].join("a/odd,\"name.py")];
+        assert_eq!(files(&dist).unwrap().unwrap(), expected);
+        assert_eq!(direct_url(&dist).unwrap(), None);
+        std::fs::write(dir.path().join("a-1.dist-info/direct_url.json"), "{\"url\": 1}").unwrap();
+        assert!(direct_url(&dist).is_err());
+    }
+}

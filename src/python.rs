@@ -1,0 +1,280 @@
+//! Runs the image's own interpreter with the probe inside, and hands back what it found.
+//!
+//! The interpreter is started isolated (`-I -B`), from `/`, with a time limit, and everything that it started ends
+//! with it. Nothing is written into the image. See docs/how-python-is-embedded.md.
+
+mod answer;
+mod files;
+mod process;
+#[path = "../probe/src/wire.rs"]
+pub mod wire;
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+pub use answer::{Answer, Unfit};
+pub use process::{End, Ended};
+use wire::{Line, Markers, Question, Raw};
+
+use crate::error::Hint;
+use process::Start;
+
+/// The probe, as build.rs made it. Empty in lint jobs.
+static PROBE: &[u8] = include_bytes!(env!("ROCM_FIXUP_PROBE_BUILT"));
+const BOOTSTRAP: &str = include_str!("python/bootstrap.py");
+const PLAIN: &str = include_str!("python/directories.py");
+
+/// No answer is read beyond this.
+const ANSWER: u64 = 64 * 1024 * 1024;
+/// An interpreter that needs longer to start is broken, even on a cold disk.
+const START: Duration = Duration::from_secs(60);
+
+/// An interpreter and what it said about itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interpreter {
+    /// What was started, and is to be started again: not resolved, since a venv's `python` is a link that must be
+    /// called by its own name.
+    pub command: PathBuf,
+    pub executable: PathBuf,
+    pub prefix: PathBuf,
+    pub version: String,
+    /// `None` where the C library isn't glibc.
+    pub glibc: Option<String>,
+    pub machine: String,
+    /// Existing directories in the order of `sys.path` as a plain start has it, without the standard library.
+    pub paths: Vec<PathBuf>,
+    /// Where the packages that were asked for would be imported from.
+    pub packages: Vec<(String, PathBuf)>,
+    pub markers: Markers,
+    /// Only directories could be had (see [`Unfit`]): such an interpreter can't run checks.
+    pub limited: bool,
+}
+
+/// What one run of the interpreter gave.
+#[derive(Debug)]
+pub struct Reply {
+    pub answer: Answer,
+    pub ended: Ended,
+}
+
+/// Asks `command` where things lie, and where `packages` would be imported from.
+///
+/// # Errors
+/// If it can't be started or gives no answer; with [`Unfit`] in the chain if it is no CPython or a free-threaded one.
+pub fn directories(command: &Path, packages: &[&str]) -> Result<Interpreter> {
+    let packages: Vec<String> = packages.iter().map(ToString::to_string).collect();
+    let reply = ask(command, &Question::Directories { packages: packages.clone() }, &[], START)?;
+    let (found, limited) = match &reply.answer.unfit {
+        None => {
+            let lines = &reply.answer.lines;
+            let found =
+                lines.iter().find_map(|l| if let Line::Directories(d) = l { Some(d.clone()) } else { None });
+            (found.ok_or_else(|| no_answer(command, &reply, START))?, false)
+        }
+        Some(Unfit::Old(_) | Unfit::Unloadable(_)) => (plainly(command, &packages)?, true),
+        Some(other) => return Err(other.clone().error(command)),
+    };
+    Ok(Interpreter {
+        command: command.to_path_buf(),
+        executable: found.executable.as_ref().map(path).unwrap_or_default(),
+        prefix: found.prefix.as_ref().map(path).unwrap_or_default(),
+        version: found.version,
+        glibc: found.glibc,
+        machine: found.machine,
+        paths: found.paths.iter().map(path).collect(),
+        packages: found.packages.iter().map(|(name, place)| (name.clone(), path(place))).collect(),
+        markers: found.markers,
+        limited,
+    })
+}
+
+/// Starts `command` with the probe and lets it answer `question`. A crash, a hang or a missing answer is a value.
+///
+/// # Errors
+/// If the interpreter can't be started, or no file for it can be made.
+pub fn ask(
+    command: &Path,
+    question: &Question,
+    env: &[(OsString, OsString)],
+    limit: Duration,
+) -> Result<Reply> {
+    if PROBE.is_empty() {
+        bail!("this build has no probe inside (ROCM_FIXUP_PROBE named an empty file)");
+    }
+    let question = serde_json::to_vec(question).context("can't write the question")?;
+    let mut last = None;
+    for place in files::loadable(PROBE, true) {
+        let reply = ask_by(command, &question, &place, env, limit)?;
+        if !matches!(reply.answer.unfit, Some(Unfit::Unloadable(_))) {
+            return Ok(reply);
+        }
+        last = Some(reply);
+    }
+    last.context("no place for a temporary file that the interpreter could load")
+        .context(Hint::new("set TMPDIR to a directory that is writable and not mounted noexec"))
+}
+
+fn ask_by(
+    command: &Path,
+    question: &[u8],
+    place: &files::Loadable,
+    env: &[(OsString, OsString)],
+    limit: Duration,
+) -> Result<Reply> {
+    let mut answer = files::unnamed(b"")?;
+    let mut descriptors = vec![process::high(files::unnamed(question)?)?, process::high(&answer)?];
+    let numbers: Vec<OsString> = descriptors.iter().map(|file| file.as_raw_fd().to_string().into()).collect();
+    let module = match place {
+        files::Loadable::OnDisk(file) => file.path().as_os_str().to_owned(),
+        files::Loadable::Memory(file) => {
+            descriptors.push(process::high(file)?);
+            format!("/proc/self/fd/{}", descriptors[2].as_raw_fd()).into()
+        }
+    };
+    let mut args = isolated(BOOTSTRAP);
+    args.push(module);
+    args.extend(numbers);
+    let sweep = !question.starts_with(b"{\"directories\"");
+    let start = Start { program: command, args, files: descriptors, env: environment(env), limit, sweep };
+    let ended = process::run(start)?;
+    Ok(Reply { answer: answer::parse(&files::contents(&mut answer, ANSWER)?), ended })
+}
+
+/// Directories by the plain script, for what can't load the module.
+fn plainly(command: &Path, packages: &[String]) -> Result<wire::Directories> {
+    let mut answer = files::unnamed(b"")?;
+    let descriptor = process::high(&answer)?;
+    let mut args = isolated(PLAIN);
+    args.push(descriptor.as_raw_fd().to_string().into());
+    args.extend(packages.iter().map(OsString::from));
+    let files = vec![descriptor];
+    let ended = process::run(Start {
+        program: command,
+        args,
+        files,
+        env: environment(&[]),
+        limit: START,
+        sweep: false,
+    })?;
+    let found = answer::parse_plain(&files::contents(&mut answer, ANSWER)?);
+    found.ok_or_else(|| no_answer(command, &Reply { answer: Answer::default(), ended }, START))
+}
+
+fn isolated(script: &str) -> Vec<OsString> {
+    ["-I", "-B", "-c", script].map(OsString::from).to_vec()
+}
+
+/// PYTHONPATH is the image's own way to add directories; relative ones would mean something else from `/`.
+fn environment(given: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+    let mut env = vec![("PYTHONDONTWRITEBYTECODE".into(), "1".into())];
+    let named = given.iter().find(|(name, _)| name == "PYTHONPATH").map(|(_, value)| value.clone());
+    if let Some(value) = named.or_else(|| std::env::var_os("PYTHONPATH")) {
+        let dirs = std::env::split_paths(&value).filter(|dir| !dir.as_os_str().is_empty());
+        let dirs = dirs.filter_map(|dir| std::path::absolute(dir).ok());
+        env.extend(std::env::join_paths(dirs).ok().map(|joined| ("PYTHONPATH".into(), joined)));
+    }
+    env.extend(given.iter().filter(|(name, _)| name != "PYTHONPATH").cloned());
+    env
+}
+
+/// A path out of an answer.
+#[must_use]
+pub fn path(raw: &Raw) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(raw.bytes()))
+}
+
+/// A path for a question.
+#[must_use]
+pub fn raw(path: &Path) -> Raw {
+    Raw::new(path.as_os_str().as_bytes())
+}
+
+/// Why there is no answer within `limit`, as well as can be told from outside.
+#[must_use]
+pub fn no_answer(command: &Path, reply: &Reply, limit: Duration) -> anyhow::Error {
+    let how = match reply.ended.end {
+        End::Exit(code) => format!("it ended with code {code}"),
+        End::Signal(number) => format!("it was killed by {}", signal_name(number)),
+        End::Timeout => format!("it was stopped after {} s", limit.as_secs_f64()),
+    };
+    let stderr = String::from_utf8_lossy(&reply.ended.stderr);
+    let said =
+        reply.answer.failure().or_else(|| stderr.lines().map(str::trim).rfind(|line| !line.is_empty()));
+    let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+    let error = anyhow!("`{}` gave no answer: {how}{said}", command.display());
+    error.context(Hint::new("name a working interpreter by --python, or the directory by --site-packages"))
+}
+
+impl Unfit {
+    /// As an error about `command`, with what to do instead.
+    #[must_use]
+    pub fn error(self, command: &Path) -> anyhow::Error {
+        let hint = match &self {
+            Self::Old(_) | Self::Unloadable(_) => "name another interpreter by --python",
+            _ => "name a standard CPython by --python, or the directory by --site-packages",
+        };
+        let what = format!("`{}` {self}", command.display());
+        anyhow::Error::new(self).context(what).context(Hint::new(hint))
+    }
+}
+
+impl std::fmt::Display for Unfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Old(version) => write!(f, "is Python {version}; checks need CPython 3.8 or newer"),
+            Self::Foreign(name) => write!(f, "is {name}, not CPython; its modules are of another kind"),
+            Self::FreeThreaded(version) => {
+                write!(f, "is a free-threaded build ({version}), which can't load the probe")
+            }
+            Self::Unloadable(text) => write!(f, "can't load the probe: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+/// `SIGSEGV` for 11.
+#[must_use]
+pub fn signal_name(number: i32) -> String {
+    const NAMES: [&str; 32] = [
+        "",
+        "SIGHUP",
+        "SIGINT",
+        "SIGQUIT",
+        "SIGILL",
+        "SIGTRAP",
+        "SIGABRT",
+        "SIGBUS",
+        "SIGFPE",
+        "SIGKILL",
+        "SIGUSR1",
+        "SIGSEGV",
+        "SIGUSR2",
+        "SIGPIPE",
+        "SIGALRM",
+        "SIGTERM",
+        "SIGSTKFLT",
+        "SIGCHLD",
+        "SIGCONT",
+        "SIGSTOP",
+        "SIGTSTP",
+        "SIGTTIN",
+        "SIGTTOU",
+        "SIGURG",
+        "SIGXCPU",
+        "SIGXFSZ",
+        "SIGVTALRM",
+        "SIGPROF",
+        "SIGWINCH",
+        "SIGIO",
+        "SIGPWR",
+        "SIGSYS",
+    ];
+    let name = usize::try_from(number).ok().and_then(|at| NAMES.get(at)).filter(|name| !name.is_empty());
+    name.map_or_else(|| format!("signal {number}"), ToString::to_string)
+}

@@ -1,0 +1,23 @@
+import sys
+from os import write
+path, ask, answer = sys.argv[1:]
+version = '%d.%d.%d' % sys.version_info[:3]
+def say(what, text):
+    write(int(answer), ('!%s %s\n' % (what, ' '.join(str(text).split()))).encode('utf-8', 'replace'))
+if sys.implementation.name != 'cpython':
+    say('foreign', sys.implementation.name + ' ' + version)
+elif sys.version_info < (3, 8):
+    say('old', version)
+elif 't' in sys.abiflags:
+    say('free-threaded', version)
+else:
+    from importlib.machinery import ExtensionFileLoader, ModuleSpec
+    from importlib.util import module_from_spec
+    loader = ExtensionFileLoader('rocm_fixup_probe', path)
+    try:
+        probe = module_from_spec(ModuleSpec('rocm_fixup_probe', loader, origin=path))
+        loader.exec_module(probe)
+    except ImportError as error:
+        say('unloadable', error)
+    else:
+        probe.run(int(ask), int(answer))

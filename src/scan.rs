@@ -1,0 +1,289 @@
+//! Looks at SDK trees: walks each physical directory once, records what can matter for deduplication, and opens
+//! files for reading. Never writes, never follows a link while walking, and reads no file contents.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use walkdir::{DirEntry, WalkDir};
+
+use crate::model::{FileId, Meta, Place, RelPath, Tree};
+
+mod read;
+
+pub use read::{file_id, meta, open_regular, xattrs};
+
+/// What a walk of all trees found.
+///
+/// `roots` are the trees' physical directories without repetition; a [`Place`]'s root is an index into them, and
+/// into `trees`, which has the same length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inventory {
+    pub trees: Vec<Tree>,
+    pub files: BTreeMap<Place, FileRecord>,
+    /// Every walked directory by root and relative path (empty for the root itself): permission bits and owner.
+    pub directories: BTreeMap<(usize, PathBuf), Meta>,
+    /// Payload tarballs of devel packages that `rocm-sdk init` has not (completely) expanded.
+    pub tarballs: Vec<PathBuf>,
+    /// What went away while it was looked at.
+    pub vanished: Vec<PathBuf>,
+}
+
+/// One name of a library or executable, as `lstat` told. `meta.xattrs` is empty: see [`xattrs`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileRecord {
+    pub place: Place,
+    pub id: FileId,
+    pub nlink: u64,
+    pub meta: Meta,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Symlink {
+        target: PathBuf,
+        leads: Leads,
+    },
+    /// A directory, device, socket or pipe under a library's name.
+    Other,
+}
+
+/// Where a symlink ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leads {
+    /// At this physical path.
+    To(PathBuf),
+    Nowhere,
+    InCircles,
+    /// It can't be told, for this reason.
+    Unknown(String),
+}
+
+impl Inventory {
+    #[must_use]
+    pub fn absolute(&self, place: &Place) -> PathBuf {
+        self.trees.get(place.root).map_or_else(PathBuf::new, |tree| tree.path.join(place.path.as_path()))
+    }
+
+    /// The place of a physical path, if it lies below one of the trees.
+    #[must_use]
+    pub fn place_of(&self, physical: &Path) -> Option<Place> {
+        self.trees.iter().enumerate().find_map(|(root, tree)| {
+            let path = RelPath::new(physical.strip_prefix(&tree.path).ok()?)?;
+            Some(Place { root, path })
+        })
+    }
+
+    /// Records one more name, whatever it is called. Names whose directory was not walked, because it is a symlink or
+    /// isn't there, are passed over, so that nothing outside the trees can be reached this way.
+    ///
+    /// # Errors
+    /// When the name can't be looked at for another reason than that it isn't there.
+    pub fn look_at(&mut self, place: &Place) -> anyhow::Result<()> {
+        let known = self.files.contains_key(place)
+            || !self.directories.contains_key(&(place.root, place.path.parent().to_path_buf()));
+        let there = self.absolute(place).symlink_metadata().is_ok();
+        if known || !there { Ok(()) } else { self.record(place.clone()) }
+    }
+
+    fn record(&mut self, place: Place) -> anyhow::Result<()> {
+        let path = self.absolute(&place);
+        let found = path.symlink_metadata().and_then(|metadata| {
+            let file_type = metadata.file_type();
+            let kind = if file_type.is_file() {
+                Kind::File
+            } else if file_type.is_symlink() {
+                Kind::Symlink { target: path.read_link()?, leads: leads(&path) }
+            } else {
+                Kind::Other
+            };
+            Ok((metadata, kind))
+        });
+        match found {
+            Ok((metadata, kind)) => {
+                let record = FileRecord {
+                    place: place.clone(),
+                    id: file_id(&metadata),
+                    nlink: metadata.nlink(),
+                    meta: meta(&metadata),
+                    kind,
+                };
+                self.files.insert(place, record);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.vanished.push(path),
+            Err(error) => return Err(error).with_context(|| format!("can't look at `{}`", path.display())),
+        }
+        Ok(())
+    }
+
+    fn walk(&mut self, root: usize, seen: &mut HashSet<(u64, u64)>) -> anyhow::Result<()> {
+        let top = self.trees[root].path.clone();
+        let mut failed = None;
+        let mut names = Vec::new();
+        let directories = &mut self.directories;
+        let vanished = &mut self.vanished;
+        let enter = |entry: &DirEntry| {
+            if !entry.file_type().is_dir() {
+                return true;
+            }
+            let below = entry.path().strip_prefix(&top).unwrap_or(Path::new("")).to_path_buf();
+            match entry.path().symlink_metadata() {
+                Ok(metadata) => {
+                    let new = seen.insert((metadata.dev(), metadata.ino()));
+                    if new {
+                        directories.insert((root, below), meta(&metadata));
+                    }
+                    new
+                }
+                Err(error) => {
+                    note(&mut failed, vanished, entry.path(), error);
+                    false
+                }
+            }
+        };
+        let mut broken = Vec::new();
+        for entry in
+            WalkDir::new(&top).follow_links(false).follow_root_links(false).into_iter().filter_entry(enter)
+        {
+            match entry {
+                Ok(entry) => {
+                    let below = entry.path().strip_prefix(&top).ok().and_then(RelPath::new);
+                    if let Some(path) = below.filter(|path| matters(&entry, path)) {
+                        names.push(Place { root, path });
+                    }
+                }
+                Err(error) => broken.push(error),
+            }
+        }
+        for error in broken {
+            let path = error.path().unwrap_or(&top).to_path_buf();
+            note(&mut failed, &mut self.vanished, &path, error.into());
+        }
+        if let Some((path, error)) = failed {
+            return Err(error).with_context(|| format!("can't walk `{}`", path.display()));
+        }
+        names.into_iter().try_for_each(|place| self.record(place))
+    }
+}
+
+/// Walks all trees.
+///
+/// # Errors
+/// When a directory or a name can't be read; one that went away meanwhile is noted instead.
+pub fn scan(trees: &[Tree]) -> anyhow::Result<Inventory> {
+    let mut inventory = Inventory::default();
+    let mut seen = HashSet::new();
+    for tree in trees {
+        if inventory.trees.iter().all(|known| known.path != tree.path) {
+            inventory.trees.push(tree.clone());
+        }
+    }
+    for root in 0..inventory.trees.len() {
+        inventory.walk(root, &mut seen)?;
+    }
+    let mut sites: Vec<&Path> = trees.iter().map(|tree| tree.site_packages.as_path()).collect();
+    sites.sort_unstable();
+    sites.dedup();
+    for site in sites {
+        inventory.tarballs.extend(tarballs(site)?);
+    }
+    Ok(inventory)
+}
+
+/// `rocm_sdk_devel*/_devel.tar*` below a site-packages directory: there until the devel tree is completely expanded
+/// (facts.md section 1).
+fn tarballs(site_packages: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for package in names_with(site_packages, b"rocm_sdk_devel")? {
+        found.extend(names_with(&package, b"_devel.tar")?.into_iter().filter(|path| path.is_file()));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn names_with(directory: &Path, prefix: &[u8]) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = match directory.read_dir() {
+        Ok(entries) => entries,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error).with_context(|| format!("can't list `{}`", directory.display())),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.with_context(|| format!("can't list `{}`", directory.display()))?;
+        if entry.file_name().as_bytes().starts_with(prefix) {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// Remembers the first error; what is not there any more is no error.
+fn note(
+    failed: &mut Option<(PathBuf, io::Error)>,
+    vanished: &mut Vec<PathBuf>,
+    path: &Path,
+    error: io::Error,
+) {
+    if error.kind() == io::ErrorKind::NotFound {
+        vanished.push(path.to_path_buf());
+    } else if failed.is_none() {
+        *failed = Some((path.to_path_buf(), error));
+    }
+}
+
+fn matters(entry: &DirEntry, path: &RelPath) -> bool {
+    is_library_name(path.name().as_bytes()) || (!entry.file_type().is_dir() && is_program_path(path))
+}
+
+/// `*.so` and `*.so.N…`.
+#[must_use]
+pub fn is_library_name(name: &[u8]) -> bool {
+    (0..name.len()).any(|at| match name[at..].strip_prefix(b".so") {
+        Some([]) => at > 0,
+        Some([b'.', digit, ..]) => at > 0 && digit.is_ascii_digit(),
+        _ => false,
+    })
+}
+
+/// Where executables live, which are never replaced: `bin/`, `lib/llvm/bin/`, `libexec/` (facts.md section 4).
+#[must_use]
+pub fn is_program_path(path: &RelPath) -> bool {
+    ["bin", "lib/llvm/bin", "libexec"].iter().any(|directory| path.as_path().starts_with(directory))
+}
+
+fn leads(path: &Path) -> Leads {
+    match path.canonicalize() {
+        Ok(end) => Leads::To(end),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Leads::Nowhere
+        }
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            Leads::InCircles
+        }
+        Err(error) => Leads::Unknown(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn library_names_are_told_from_others() {
+        for good in
+            ["libX.so", "libX.so.3", "libX.so.3.5.0", "a.so.so", "x.so.debug.so.1", "amd.cpython-312.so"]
+        {
+            assert!(is_library_name(good.as_bytes()), "{good}");
+        }
+        for bad in ["libX.a", ".so", ".so.1", "libX.so.", "libX.so.x", "libX.sox", "so", "libX.so.conf", ""] {
+            assert!(!is_library_name(bad.as_bytes()), "{bad}");
+        }
+    }
+}

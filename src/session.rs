@@ -1,0 +1,211 @@
+//! One command's dealings with one image: where everything is, the lock, the journals, and the way from a plan to
+//! recorded changes. Verbs decide; this carries out what they decided, in the only safe order.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::apply::{Outcome, apply};
+use crate::cli::Global;
+use crate::console::{self, Console};
+use crate::discover::{self, Environment};
+use crate::error::{Exit, Hint};
+use crate::fsops::{Lock, lock};
+use crate::journal::{Ended, Journal, Record, Run};
+use crate::model::{Plan, Role};
+use crate::report::{JournalRef, PathText, Report, RunRef, Tree};
+use crate::undo::tidy;
+
+/// An image, as one command sees it.
+pub struct Session<'a> {
+    pub console: &'a Console,
+    pub global: &'a Global,
+    pub env: Environment,
+    /// Directories outside of site-packages and SDK trees that a recipe's patches may reach.
+    pub extra_roots: Vec<PathBuf>,
+    locks: Vec<Lock>,
+    /// The run before this one was stopped: this one goes on from there.
+    continues: bool,
+}
+
+impl<'a> Session<'a> {
+    /// Finds the image's Python and SDK, and says so in the report.
+    ///
+    /// # Errors
+    /// See [`discover::locate`].
+    pub fn open(console: &'a Console, global: &'a Global, report: &mut Report) -> anyhow::Result<Self> {
+        let options =
+            discover::Options { python: global.python.clone(), site_packages: global.site_packages.clone() };
+        let env = discover::locate(&options)?;
+        report.environment = Some(describe(&env));
+        report.notes.extend(env.notes.iter().cloned());
+        Ok(Self { console, global, env, extra_roots: Vec::new(), locks: Vec::new(), continues: false })
+    }
+
+    /// Whether there is anything of the SDK; if not, says so, and refuses with `--require-sdk`.
+    ///
+    /// # Errors
+    /// Exit 3, with `--require-sdk`.
+    pub fn has_sdk(&self, report: &mut Report) -> anyhow::Result<bool> {
+        if !self.env.trees.is_empty() || self.env.devel != discover::DevelState::None {
+            return Ok(true);
+        }
+        let shown: Vec<String> = self.env.site_packages.iter().map(|p| console::path(p)).collect();
+        let text = format!("no ROCm wheel SDK in {}", shown.join(", "));
+        if self.global.require_sdk {
+            let hint = Hint::new("install it first, or name another interpreter with --python");
+            return Err(anyhow::anyhow!(text).context(hint).context(Exit::Refused));
+        }
+        report.notes.push(format!("nothing to do: {text}"));
+        Ok(false)
+    }
+
+    /// The site-packages directory that holds the journal of new runs: that of the devel tree, else of the SDK.
+    #[must_use]
+    pub fn home(&self) -> Option<&Path> {
+        let devel = self.env.trees.iter().find(|tree| tree.role == Role::Devel);
+        let tree = devel.or_else(|| self.env.trees.first()).map(|tree| tree.site_packages.as_path());
+        tree.or_else(|| self.env.site_packages.first().map(PathBuf::as_path))
+    }
+
+    /// What a recorded run may have changed.
+    #[must_use]
+    pub fn allowed(&self) -> Vec<PathBuf> {
+        let trees = self.env.trees.iter().map(|tree| tree.path.clone());
+        self.env.site_packages.iter().cloned().chain(trees).chain(self.extra_roots.iter().cloned()).collect()
+    }
+
+    /// The journals of all site-packages directories.
+    ///
+    /// # Errors
+    /// When one can't be opened.
+    pub fn journals(&self) -> anyhow::Result<Vec<Journal>> {
+        self.env.site_packages.iter().map(|dir| Journal::open(dir)).collect()
+    }
+
+    /// Recorded runs of all journals, oldest first, each with the index of its journal.
+    ///
+    /// # Errors
+    /// When a journal is damaged or not to be trusted.
+    pub fn runs(&self, journals: &[Journal]) -> anyhow::Result<Vec<(usize, Run)>> {
+        let mut runs = Vec::new();
+        for (index, journal) in journals.iter().enumerate() {
+            runs.extend(journal.runs()?.into_iter().map(|run| (index, run)));
+        }
+        runs.sort_by(|a, b| a.1.record.started.cmp(&b.1.record.started));
+        Ok(runs)
+    }
+
+    /// Takes the locks and tidies up after interrupted runs, unless nothing may be written.
+    ///
+    /// # Errors
+    /// When another process holds a lock, or something of an interrupted run can't be settled.
+    pub fn prepare(&mut self) -> anyhow::Result<()> {
+        if self.global.dry_run {
+            return Ok(());
+        }
+        let journals = self.journals()?;
+        let mut order: Vec<&Journal> = journals.iter().collect();
+        order.sort_by(|a, b| a.site_packages().path().cmp(b.site_packages().path()));
+        for journal in order {
+            let dir = journal.site_packages();
+            let waiting = || {
+                self.console
+                    .note(&format!("waiting for another rocm-fixup on {}", console::path(dir.path())));
+            };
+            self.locks.push(lock(dir, Duration::from_secs(self.global.lock_timeout), waiting)?);
+        }
+        let allowed = self.allowed();
+        for (index, run) in self.runs(&journals)? {
+            if run.unsettled() {
+                self.console.note(&format!("tidying up after the interrupted run {}", run.record.id));
+                tidy(&run.record, &journals[index], &allowed)
+                    .with_context(|| format!("can't tidy up after the interrupted run {}", run.record.id))?;
+            }
+        }
+        for journal in &journals {
+            journal.sweep()?;
+        }
+        let newest = self.runs(&journals)?.pop();
+        self.continues = newest.is_some_and(|(_, run)| run.ended == Some(Ended::Stopped));
+        Ok(())
+    }
+
+    /// Records a plan and makes its changes. Nothing is written where there is nothing to change. What goes wrong is
+    /// in the report; the outcome tells what was made all the same.
+    pub fn commit(&self, report: &mut Report, plan: Plan) -> Outcome {
+        if plan.changes.is_empty() || self.global.dry_run {
+            return Outcome::default();
+        }
+        self.try_commit(report, plan).unwrap_or_else(|error| {
+            report.fail(&error);
+            Outcome::default()
+        })
+    }
+
+    fn try_commit(&self, report: &mut Report, plan: Plan) -> anyhow::Result<Outcome> {
+        let home = self.home().context("there is no site-packages directory for the journal")?;
+        let journal = Journal::open(home)?;
+        let count = plan.changes.len() as u64;
+        let record = journal.begin(&report.command, report.recipe.as_deref(), self.continues, plan)?;
+        let bar = self.console.progress("changing files", count, false);
+        let mut outcome = apply(&record, &journal, |_| bar.add(1))?;
+        drop(bar);
+        if !outcome.made.is_empty() {
+            let path = PathText::from(journal.path_of(&record.id).as_path());
+            report.journal = Some(JournalRef { id: record.id.clone(), path });
+        }
+        if let Some(error) = outcome.failed.take() {
+            report.fail(&error);
+        }
+        Ok(outcome)
+    }
+
+    /// The name of the recipe that the newest recorded run used.
+    #[must_use]
+    pub fn remembered_recipe(&self) -> Option<String> {
+        let journals = self.journals().ok()?;
+        let runs = self.runs(&journals).ok()?;
+        runs.into_iter().rev().find_map(|(_, run)| run.record.recipe)
+    }
+}
+
+/// A recorded run for the report.
+#[must_use]
+pub fn run_ref(record: &Record, run: &Run) -> RunRef {
+    let state = match (run.undoing, run.ended) {
+        (true, _) => "undo-interrupted",
+        (false, None) => "interrupted",
+        (false, Some(Ended::Complete)) => "complete",
+        (false, Some(Ended::Partial)) => "partial",
+        (false, Some(Ended::Stopped)) => "stopped",
+    };
+    RunRef {
+        id: record.id.clone(),
+        command: record.command.clone(),
+        started: record.started.clone(),
+        state: state.to_owned(),
+        changes: record.plan.changes.len() as u64,
+    }
+}
+
+fn describe(env: &Environment) -> crate::report::Environment {
+    let text = |path: &PathBuf| path.to_string_lossy().into_owned();
+    crate::report::Environment {
+        python: env.interpreter.as_ref().map(|i| text(&i.command)),
+        python_version: env.interpreter.as_ref().map(|i| i.version.clone()),
+        glibc: env.glibc.clone(),
+        site_packages: env.site_packages.iter().map(text).collect(),
+        trees: env
+            .trees
+            .iter()
+            .map(|tree| Tree {
+                role: tree.role,
+                path: PathText::from(tree.path.as_path()),
+                distribution: tree.distribution.as_ref().map(|d| d.name.clone()),
+                version: tree.distribution.as_ref().map(|d| d.version.clone()),
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,260 @@
+//! Takes a recorded run back, newest change first, and tidies up after one that was interrupted. Works from what is
+//! on disk now: a path that is neither as before nor as after the run is left alone and named.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+
+use crate::apply::Refused;
+use crate::error::{Exit, Hint};
+use crate::fsops;
+use crate::ground::{Ground, Swap, is_big, is_within, stage_name};
+use crate::held::{self, Seen};
+use crate::journal::{Ended, Journal, Record};
+use crate::model::{Change, Entry, FileEntry, Place, RelPath, Source};
+
+/// What an undo did.
+#[derive(Debug, Default)]
+pub struct Undone {
+    /// Indices of the changes that were taken back.
+    pub restored: Vec<usize>,
+    /// How many were as before already.
+    pub already: usize,
+    pub refused: Vec<Refused>,
+}
+
+/// Takes back `record`. Call under the lock, after [`tidy`]. Its roots must lie within `allowed`.
+///
+/// # Errors
+/// When something can't be read or written. What was restored until then stays so; call it again.
+pub fn undo(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::Result<Undone> {
+    check_roots(record, allowed)?;
+    let mut ground = Ground::open(record, journal)?;
+    journal.begin_undo(record)?;
+    let mut undone = Undone::default();
+    for (index, change) in record.plan.changes.iter().enumerate().rev() {
+        if ground.holds(&change.at, &change.before, change.seen.as_ref())? {
+            undone.already += 1;
+            continue;
+        }
+        match step(&mut ground, &record.id, index)? {
+            None => {
+                undone.restored.push(index);
+                drop_bytecode(&mut ground, change)?;
+            }
+            Some(reason) => {
+                undone.refused.push(Refused { index, path: record.plan.absolute(&change.at), reason });
+            }
+        }
+    }
+    ground.sync()?;
+    if undone.refused.is_empty() {
+        journal.forget(record)?
+    } else {
+        journal.settle(record, Ended::Partial)?
+    }
+    Ok(undone)
+}
+
+/// Bytecode that an interpreter made of a source after the run is stale now, whatever its date says
+/// (patching.md, section 4.3). What the run itself removed comes back by its own change.
+fn drop_bytecode(ground: &mut Ground<'_>, change: &Change) -> anyhow::Result<()> {
+    let name = change.at.path.name();
+    if Path::new(name).extension() != Some(OsStr::new("py")) {
+        return Ok(());
+    }
+    let Some(cache) = change.at.path.sibling("__pycache__") else { return Ok(()) };
+    let Some(inside) = RelPath::new(cache.as_path().join("x")) else { return Ok(()) };
+    let inside = Place { root: change.at.root, path: inside };
+    let Ok(dir) = ground.dir(&inside) else { return Ok(()) };
+    for file in dir.names()? {
+        let Some(path) = inside.path.sibling(&file) else { continue };
+        let place = Place { root: change.at.root, path };
+        if is_bytecode_of(&file, name) && !ground.plan.changes.iter().any(|c| c.at == place) {
+            ground.mark_dirty(&place);
+            ground.discard(&place, &file)?;
+        }
+    }
+    Ok(())
+}
+
+/// `post_kernel.cpython-312.opt-1.pyc` belongs to `post_kernel.py`.
+fn is_bytecode_of(file: &OsStr, source: &OsStr) -> bool {
+    let stem = Path::new(source).file_stem().unwrap_or_default().as_encoded_bytes();
+    let rest = file.as_encoded_bytes().strip_prefix(stem);
+    rest.is_some_and(|rest| rest.starts_with(b".") && rest.ends_with(b".pyc"))
+}
+
+/// A journal grants nothing: what it names must be where the tool would work anyway.
+fn check_roots(record: &Record, allowed: &[PathBuf]) -> anyhow::Result<()> {
+    match record.plan.roots.iter().find(|root| !is_within(root, allowed)) {
+        None => Ok(()),
+        Some(root) => {
+            Err(anyhow!("run {} changed `{}`, which is no part of this SDK now", record.id, root.display())
+                .context(Hint::new("name its place with --site-packages or --python"))
+                .context(Exit::Refused))
+        }
+    }
+}
+
+/// Takes one change back if its path is as the run left it; `Some` says why not.
+///
+/// # Errors
+/// When something can't be read or written.
+pub fn step(ground: &mut Ground<'_>, id: &str, index: usize) -> anyhow::Result<Option<String>> {
+    let change = ground.plan.changes[index].clone();
+    let now = ground.look(&change.at)?;
+    let ours = ground.holds(&change.at, &change.after, None)?;
+    if !ours && !(change.bytecode && matches!(now, Seen::Absent | Seen::File { .. })) {
+        return Ok(Some(drifted(&now).to_owned()));
+    }
+    if let Some(reason) = unavailable(ground, &change)? {
+        return Ok(Some(reason));
+    }
+    let stage = stage_name(id, index, true);
+    ground.mark_dirty(&change.at);
+    ground.stage(&change.at, &stage, &change.before, true)?;
+    if now == Seen::Absent && change.before == Entry::Absent {
+        return Ok(None);
+    }
+    let swapped = ground.swap(&change.at, &stage, &now, &change.before, is_big(&change.after));
+    match swapped {
+        Ok(Ok(Swap::Exchanged | Swap::Removed)) => ground.discard(&change.at, &stage).map(|()| None),
+        Ok(Ok(Swap::Created | Swap::Replaced)) => Ok(None),
+        Ok(Err(drift)) => ground.discard(&change.at, &stage).map(|()| Some(drift)),
+        Err(error) => {
+            // The stage goes; the error that stopped us is the one to tell.
+            let _ = ground.discard(&change.at, &stage);
+            Err(error)
+        }
+    }
+}
+
+fn drifted(now: &Seen) -> &'static str {
+    match now {
+        Seen::Absent => "it is gone since the run",
+        _ => "it changed since the run",
+    }
+}
+
+/// Whether the file to link to is still the one that it was.
+fn unavailable(ground: &Ground<'_>, change: &Change) -> anyhow::Result<Option<String>> {
+    let Entry::File(FileEntry { source: Source::LinkTo(other) | Source::CopyOf(other), digest, size, meta }) =
+        &change.before
+    else {
+        return Ok(None);
+    };
+    let path = ground.plan.absolute(other);
+    let changed = Ok(Some(format!("`{}`, which has its content, changed since the run", path.display())));
+    let Seen::File { id, .. } = ground.look(other)? else { return changed };
+    if id.size != *size {
+        return changed;
+    }
+    let linked = matches!(&change.before, Entry::File(file) if matches!(file.source, Source::LinkTo(_)));
+    // A turned link has no kept file of its own: the content moved, and with it its time.
+    let then = change.keeps.as_ref().map(|(_, id)| *id).or(change.seen);
+    match (digest, then) {
+        (Some(digest), _) => {
+            let open = ground.dir(other).and_then(|dir| dir.open(other.path.name()));
+            let open = open.with_context(|| format!("can't read `{}`", path.display()))?;
+            let same = (!linked || held::meta_of(&open)? == *meta) && held::digest_of(&open)? == *digest;
+            if same { Ok(None) } else { changed }
+        }
+        // Never read: the time of the kept file must do, in seconds, which is what image layers keep of it.
+        (None, Some(seen)) if seconds(id.mtime) == seconds(seen.mtime) => Ok(None),
+        _ => changed,
+    }
+}
+
+fn seconds(nanos: i128) -> i128 {
+    nanos.div_euclid(1_000_000_000)
+}
+
+/// Removes what an interrupted run or undo left staged. Call under the lock. Afterwards every path is whole, as before
+/// or as after, and the run can be undone or done again.
+///
+/// # Errors
+/// When a staged name holds something that is neither the old nor the new entry and can't be put back.
+pub fn tidy(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::Result<()> {
+    check_roots(record, allowed)?;
+    let mut ground = Ground::open(record, journal)?;
+    for (index, change) in record.plan.changes.iter().enumerate() {
+        for undo in [false, true] {
+            let stage = stage_name(&record.id, index, undo);
+            ground.discard(&change.at, &fsops::part_of(&stage))?;
+            tidy_stage(&mut ground, change, &stage, undo)?;
+        }
+    }
+    ground.sync()?;
+    journal.settle(record, Ended::Stopped)
+}
+
+fn tidy_stage(ground: &mut Ground<'_>, change: &Change, stage: &OsStr, undo: bool) -> anyhow::Result<()> {
+    let Some(beside) = change.at.path.sibling(stage) else { return Ok(()) };
+    let staged = Place { root: change.at.root, path: beside };
+    let seen = ground.look(&staged)?;
+    if seen == Seen::Absent {
+        return Ok(());
+    }
+    ground.mark_dirty(&change.at);
+    if is_ours(ground, change, &staged, &seen)? && content_is_safe(ground, change, &seen)? {
+        return ground.discard(&change.at, stage);
+    }
+    // Somebody's file came out of the last swap, or the kept copy is gone: the staged file is wanted at its name.
+    let put = if undo { &change.before } else { &change.after };
+    let dir = ground.dir(&change.at)?;
+    match (ground.look(&change.at)?, put) {
+        (Seen::Absent, _) => fsops::move_new(&dir, stage, change.at.path.name())?,
+        (Seen::Symlink { target }, Entry::Symlink { target: ours }) if target == *ours => {
+            fsops::replace(&dir, stage, change.at.path.name())?;
+        }
+        (_, Entry::File(_)) if ground.holds(&change.at, put, None)? => {
+            fsops::replace(&dir, stage, change.at.path.name())?;
+        }
+        _ => {
+            return Err(anyhow!("`{}` was left by an interrupted run", dir.named(stage).display())
+                .context(Hint::new("look at it, move it where it belongs, and run this again"))
+                .context(Exit::Refused));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a staged entry is the old or the new one of its change.
+fn is_ours(ground: &Ground<'_>, change: &Change, staged: &Place, seen: &Seen) -> anyhow::Result<bool> {
+    for entry in [&change.before, &change.after] {
+        match (seen, entry) {
+            (Seen::Symlink { target }, Entry::Symlink { target: ours }) if target == ours => return Ok(true),
+            (Seen::File { id, .. }, Entry::File(file)) if id.size == file.size => {
+                let known = change.seen.as_ref().is_some_and(|s| (s.size, s.mtime) == (id.size, id.mtime));
+                let same = match file.digest {
+                    Some(digest) => {
+                        let open = ground.dir(staged)?.open(staged.path.name())?;
+                        held::digest_of(&open)? == digest
+                    }
+                    None => known,
+                };
+                if same {
+                    return Ok(true);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+/// A staged file is let go only while its content is also elsewhere: in the kept file, in the journal, or at its name.
+fn content_is_safe(ground: &Ground<'_>, change: &Change, seen: &Seen) -> anyhow::Result<bool> {
+    let Seen::File { .. } = seen else { return Ok(true) };
+    if matches!(ground.look(&change.at)?, Seen::File { .. }) {
+        return Ok(true);
+    }
+    Ok(match &change.keeps {
+        Some((kept, id)) => {
+            matches!(ground.look(kept)?, Seen::File { id: now, .. } if (now.size, now.mtime) == (id.size, id.mtime))
+        }
+        None => true,
+    })
+}

@@ -1,0 +1,432 @@
+//! The applier, the journal and undo on plans made by hand: what they promise whoever plans.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use rocm_fixup::apply::{Outcome, apply};
+use rocm_fixup::held::{Root, Seen, meta_of};
+use rocm_fixup::journal::{Ended, Journal};
+use rocm_fixup::model::{Change, Digest, Entry, FileEntry, FileId, Place, Plan, RelPath, Source};
+use rocm_fixup::undo::{tidy, undo};
+
+use crate::snapshot::snapshot;
+
+struct Site {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Site {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap().join("site-packages");
+        fs::create_dir(&path).unwrap();
+        let site = Self { _dir: dir, path };
+        for (name, text) in files {
+            fs::create_dir_all(site.at(name).parent().unwrap()).unwrap();
+            fs::write(site.at(name), text).unwrap();
+        }
+        site
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    fn id(&self, name: &str) -> FileId {
+        let root = Root::open(&self.path).unwrap();
+        let place = RelPath::new(name).unwrap();
+        match root.dir(place.parent()).unwrap().look(place.name()).unwrap() {
+            Seen::File { id, .. } => id,
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
+    fn file(&self, name: &str, source: Source) -> Entry {
+        let text = fs::read(self.at(name)).unwrap();
+        let meta = meta_of(&fs::File::open(self.at(name)).unwrap()).unwrap();
+        Entry::File(FileEntry { size: text.len() as u64, digest: Some(Digest::of(&text)), meta, source })
+    }
+
+    fn journal(&self) -> Journal {
+        Journal::open(&self.path).unwrap()
+    }
+
+    fn plan(&self, changes: Vec<Change>) -> Plan {
+        let mut plan = Plan { roots: vec![self.path.clone()], changes, ..Plan::default() };
+        for change in &plan.changes {
+            if let Entry::File(FileEntry { source: Source::Bytes, digest: Some(digest), .. }) = &change.before
+            {
+                let path = plan.absolute(&change.at);
+                plan.originals.insert(*digest, fs::read(path).unwrap());
+            }
+        }
+        plan
+    }
+
+    fn run(&self, plan: Plan) -> (rocm_fixup::journal::Record, Outcome) {
+        let journal = self.journal();
+        let record = journal.begin("test", None, false, plan.clone()).unwrap();
+        let record = rocm_fixup::journal::Record { plan, ..record };
+        let outcome = apply(&record, &journal, |_| {}).unwrap();
+        (record, outcome)
+    }
+
+    fn undo_newest(&self) -> rocm_fixup::undo::Undone {
+        let journal = self.journal();
+        let run = journal.runs().unwrap().pop().unwrap();
+        undo(&run.record, &journal, &[self.path.clone()]).unwrap()
+    }
+}
+
+fn place(name: &str) -> Place {
+    Place { root: 0, path: RelPath::new(name).unwrap() }
+}
+
+fn merge(site: &Site, devel: &str, target: &str, core: &str, source: Source, group: u32) -> Change {
+    Change {
+        at: place(devel),
+        before: site.file(devel, source),
+        after: Entry::Symlink { target: target.into() },
+        seen: Some(site.id(devel)),
+        keeps: Some((place(core), site.id(core))),
+        group,
+        bytecode: false,
+    }
+}
+
+fn edit(site: &Site, plan: &mut Plan, name: &str, text: &str) {
+    let Entry::File(before) = site.file(name, Source::Bytes) else { unreachable!() };
+    plan.originals.insert(before.digest.unwrap(), fs::read(site.at(name)).unwrap());
+    let digest = Digest::of(text.as_bytes());
+    plan.contents.insert(digest, text.as_bytes().to_vec());
+    let after = FileEntry { size: text.len() as u64, digest: Some(digest), ..before.clone() };
+    plan.changes.push(Change {
+        at: place(name),
+        before: Entry::File(before),
+        after: Entry::File(after),
+        seen: Some(site.id(name)),
+        keeps: None,
+        group: 0,
+        bytecode: false,
+    });
+}
+
+fn stray(dir: &Path) -> Vec<String> {
+    let names = snapshot(dir).into_keys().map(|p| p.display().to_string());
+    names.filter(|name| name.contains(".rocm-fixup")).collect()
+}
+
+/// core/x and an inode group d/x, d/y split from it.
+fn split_pair() -> (Site, Plan) {
+    let site = Site::new(&[("core/x", "library"), ("d/x", "library")]);
+    fs::hard_link(site.at("d/x"), site.at("d/y")).unwrap();
+    let plan = site.plan(vec![
+        merge(&site, "d/x", "../core/x", "core/x", Source::LinkTo(place("d/y")), 0),
+        merge(&site, "d/y", "../core/x", "core/x", Source::CopyOf(place("core/x")), 0),
+    ]);
+    (site, plan)
+}
+
+#[test]
+fn a_merge_is_made_recorded_and_undone_to_the_same_tree() {
+    let (site, plan) = split_pair();
+    let before = snapshot(&site.path);
+    let (_, outcome) = site.run(plan);
+    assert!(outcome.refused.is_empty() && outcome.failed.is_none());
+    assert_eq!(fs::read_link(site.at("d/x")).unwrap(), Path::new("../core/x"));
+    assert_eq!(fs::read_link(site.at("d/y")).unwrap(), Path::new("../core/x"));
+    assert_eq!(site.journal().runs().unwrap()[0].ended, Some(Ended::Complete));
+    let undone = site.undo_newest();
+    assert_eq!(undone.restored.len(), 2);
+    assert_eq!(snapshot(&site.path), before);
+}
+
+#[test]
+fn a_group_with_one_changed_member_is_refused_whole() {
+    let (site, plan) = split_pair();
+    fs::remove_file(site.at("d/y")).unwrap();
+    fs::write(site.at("d/y"), "another").unwrap();
+    let before = snapshot(&site.path);
+    let (_, outcome) = site.run(plan);
+    assert_eq!(outcome.refused.len(), 1, "{outcome:?}");
+    assert_eq!(snapshot(&site.path), before, "nothing changed, and no journal stays");
+}
+
+#[test]
+fn a_changed_owner_refuses_the_merge() {
+    let (site, plan) = split_pair();
+    fs::write(site.at("core/x"), "newer!!").unwrap();
+    let before = snapshot(&site.path);
+    let (_, outcome) = site.run(plan);
+    assert!(outcome.refused[0].reason.contains("core/x"), "{outcome:?}");
+    assert_eq!(snapshot(&site.path), before);
+}
+
+#[test]
+fn undo_leaves_what_changed_since_and_names_it() {
+    let (site, plan) = split_pair();
+    site.run(plan);
+    fs::remove_file(site.at("d/y")).unwrap();
+    fs::write(site.at("d/y"), "somebody's").unwrap();
+    let undone = site.undo_newest();
+    let refused: Vec<_> = undone.refused.iter().map(|r| r.path.clone()).collect();
+    assert!(refused.contains(&site.at("d/y")), "{undone:?}");
+    assert_eq!(fs::read(site.at("d/y")).unwrap(), b"somebody's");
+    assert_eq!(site.journal().runs().unwrap().len(), 1, "the run stays recorded");
+}
+
+#[test]
+fn intact_hard_links_become_symlinks_and_come_back_as_hard_links() {
+    let site = Site::new(&[("core/x", "library"), ("d/.keep", "")]);
+    fs::hard_link(site.at("core/x"), site.at("d/x")).unwrap();
+    let before = snapshot(&site.path);
+    let mut change = merge(&site, "d/x", "../core/x", "core/x", Source::LinkTo(place("core/x")), 0);
+    let Entry::File(file) = &mut change.before else { unreachable!() };
+    file.digest = None;
+    site.run(site.plan(vec![change]));
+    assert!(site.at("d/x").is_symlink());
+    site.undo_newest();
+    assert_eq!(snapshot(&site.path), before);
+}
+
+#[test]
+fn a_reversed_link_is_turned_and_turned_back() {
+    let site = Site::new(&[("d/x", "library"), ("core/.keep", "")]);
+    symlink(site.at("d/x"), site.at("core/x")).unwrap();
+    let before = snapshot(&site.path);
+    let id = site.id("d/x");
+    let file = |source| match site.file("d/x", source) {
+        Entry::File(file) => Entry::File(FileEntry { digest: None, ..file }),
+        _ => unreachable!(),
+    };
+    let plan = site.plan(vec![
+        Change {
+            at: place("core/x"),
+            before: Entry::Symlink { target: site.at("d/x") },
+            after: file(Source::LinkTo(place("d/x"))),
+            seen: None,
+            keeps: None,
+            group: 0,
+            bytecode: false,
+        },
+        Change {
+            at: place("d/x"),
+            before: file(Source::LinkTo(place("core/x"))),
+            after: Entry::Symlink { target: "../core/x".into() },
+            seen: Some(id),
+            keeps: None,
+            group: 0,
+            bytecode: false,
+        },
+    ]);
+    let (_, outcome) = site.run(plan);
+    assert!(outcome.refused.is_empty() && outcome.failed.is_none(), "{outcome:?}");
+    assert!(site.at("core/x").symlink_metadata().unwrap().is_file());
+    assert_eq!(fs::read(site.at("d/x")).unwrap(), b"library");
+    assert!(site.at("d/x").is_symlink());
+    site.undo_newest();
+    assert_eq!(snapshot(&site.path), before);
+}
+
+#[test]
+fn device_links_are_re_made_on_a_fresh_inode_with_a_fresh_time() {
+    let site = Site::new(&[("lib/k", "kernel"), ("d/k", "kernel")]);
+    let before = snapshot(&site.path);
+    let old = site.id("lib/k");
+    let plan = site.plan(vec![
+        Change {
+            at: place("lib/k"),
+            before: site.file("lib/k", Source::Refresh),
+            after: site.file("lib/k", Source::Refresh),
+            seen: Some(old),
+            keeps: None,
+            group: 0,
+            bytecode: false,
+        },
+        Change {
+            at: place("d/k"),
+            before: site.file("d/k", Source::CopyOf(place("lib/k"))),
+            after: site.file("lib/k", Source::LinkTo(place("lib/k"))),
+            seen: Some(site.id("d/k")),
+            keeps: None,
+            group: 0,
+            bytecode: false,
+        },
+    ]);
+    let (_, outcome) = site.run(plan);
+    assert!(outcome.refused.is_empty() && outcome.failed.is_none(), "{outcome:?}");
+    let (lib, d) = (site.id("lib/k"), site.id("d/k"));
+    assert_eq!(lib.ino, d.ino);
+    assert_ne!(lib.ino, old.ino);
+    assert_ne!(lib.mtime, old.mtime);
+    assert_eq!(lib.mtime % 1_000_000_000, 0, "whole seconds survive every archive");
+    site.undo_newest();
+    assert_eq!(snapshot(&site.path), before);
+}
+
+#[test]
+fn edited_files_keep_mode_and_come_back_and_shared_ones_are_replaced_not_edited() {
+    let site = Site::new(&[("p/a.py", "one\n"), ("p/b.py", "two\n"), ("cache", "one\n")]);
+    fs::remove_file(site.at("p/a.py")).unwrap();
+    fs::hard_link(site.at("cache"), site.at("p/a.py")).unwrap();
+    fs::set_permissions(site.at("p/b.py"), fs::Permissions::from_mode(0o640)).unwrap();
+    let mut plan = site.plan(vec![]);
+    edit(&site, &mut plan, "p/a.py", "ONE\n");
+    edit(&site, &mut plan, "p/b.py", "TWO, longer\n");
+    let old = site.id("p/a.py");
+    site.run(plan);
+    assert_eq!(fs::read(site.at("p/a.py")).unwrap(), b"ONE\n");
+    assert_eq!(fs::read(site.at("cache")).unwrap(), b"one\n", "uv's cache must not see the edit");
+    assert!(site.id("p/a.py").mtime > old.mtime, "a fresh mtime, or the layer differ drops it");
+    assert_eq!(fs::metadata(site.at("p/b.py")).unwrap().mode() & 0o7777, 0o640);
+    fs::create_dir(site.at("p/__pycache__")).unwrap();
+    fs::write(site.at("p/__pycache__/a.cpython-312.pyc"), "compiled from ONE").unwrap();
+    fs::write(site.at("p/__pycache__/ab.cpython-312.pyc"), "of another source").unwrap();
+    site.undo_newest();
+    assert_eq!(fs::read(site.at("p/a.py")).unwrap(), b"one\n");
+    assert!(!site.at("p/__pycache__/a.cpython-312.pyc").exists(), "it is stale after undo");
+    assert!(site.at("p/__pycache__/ab.cpython-312.pyc").exists());
+    assert_eq!(fs::metadata(site.at("p/b.py")).unwrap().mode() & 0o7777, 0o640);
+    assert_eq!(stray(&site.path), Vec::<String>::new());
+}
+
+#[test]
+fn all_edits_of_a_group_or_none() {
+    let site = Site::new(&[("p/a.py", "one\n"), ("p/b.py", "two\n")]);
+    let mut plan = site.plan(vec![]);
+    edit(&site, &mut plan, "p/a.py", "ONE\n");
+    edit(&site, &mut plan, "p/b.py", "TWO\n");
+    fs::write(site.at("p/b.py"), "2wo\n").unwrap();
+    let before = snapshot(&site.path);
+    let (_, outcome) = site.run(plan);
+    assert_eq!(outcome.refused.len(), 1);
+    assert_eq!(snapshot(&site.path), before);
+}
+
+#[test]
+fn created_and_deleted_files_are_undone() {
+    let site = Site::new(&[("p/old.py", "old\n")]);
+    let before = snapshot(&site.path);
+    let mut plan = site.plan(vec![Change {
+        at: place("p/old.py"),
+        before: site.file("p/old.py", Source::Bytes),
+        after: Entry::Absent,
+        seen: Some(site.id("p/old.py")),
+        keeps: None,
+        group: 0,
+        bytecode: false,
+    }]);
+    let Entry::File(like) = site.file("p/old.py", Source::Bytes) else { unreachable!() };
+    let digest = Digest::of(b"new\n");
+    plan.contents.insert(digest, b"new\n".to_vec());
+    plan.changes.push(Change {
+        at: place("p/new.py"),
+        before: Entry::Absent,
+        after: Entry::File(FileEntry { size: 4, digest: Some(digest), ..like }),
+        seen: None,
+        keeps: None,
+        group: 0,
+        bytecode: false,
+    });
+    let (_, outcome) = site.run(plan);
+    assert!(outcome.failed.is_none(), "{outcome:?}");
+    assert!(!site.at("p/old.py").exists());
+    assert_eq!(fs::read(site.at("p/new.py")).unwrap(), b"new\n");
+    site.undo_newest();
+    assert_eq!(snapshot(&site.path), before);
+}
+
+#[test]
+fn a_link_on_the_way_stops_everything() {
+    let (site, plan) = split_pair();
+    let outside = site.path.parent().unwrap().join("outside");
+    fs::rename(site.at("d"), &outside).unwrap();
+    symlink(&outside, site.at("d")).unwrap();
+    let before = snapshot(site.path.parent().unwrap());
+    let (_, outcome) = site.run(plan);
+    assert_eq!(outcome.refused.len(), 1, "{outcome:?}");
+    assert_eq!(snapshot(site.path.parent().unwrap()), before);
+}
+
+#[test]
+fn an_interrupted_run_is_tidied_and_undone() {
+    let (site, plan) = split_pair();
+    let before = snapshot(&site.path);
+    let journal = site.journal();
+    let record = journal.begin("test", None, false, plan).unwrap();
+    // As if killed after the first swap and while a copy was being staged.
+    symlink("../core/x", site.at("d/.rocm-fixup-0001-0")).unwrap();
+    fs::rename(site.at("d/.rocm-fixup-0001-0"), site.at("d/x")).unwrap();
+    symlink("../core/x", site.at("d/.rocm-fixup-0001-1")).unwrap();
+    fs::write(site.at("d/.rocm-fixup-0001-u1.part"), "libr").unwrap();
+    let run = site.journal().runs().unwrap().pop().unwrap();
+    assert!(run.unsettled());
+    tidy(&record, &journal, &[site.path.clone()]).unwrap();
+    assert_eq!(stray(&site.at("d")), Vec::<String>::new());
+    let undone = site.undo_newest();
+    assert_eq!((undone.restored.len(), undone.already), (1, 1));
+    assert_eq!(snapshot(&site.path), before);
+}
+
+#[test]
+fn what_somebody_put_there_before_the_kill_goes_back_to_its_name() {
+    let (site, plan) = split_pair();
+    let journal = site.journal();
+    let record = journal.begin("test", None, false, plan).unwrap();
+    // The swap took out a file that pip had just written, and the kill came before it was put back.
+    fs::remove_file(site.at("d/x")).unwrap();
+    symlink("../core/x", site.at("d/x")).unwrap();
+    fs::write(site.at("d/.rocm-fixup-0001-0"), "from pip").unwrap();
+    tidy(&record, &journal, &[site.path.clone()]).unwrap();
+    assert_eq!(fs::read(site.at("d/x")).unwrap(), b"from pip");
+    assert_eq!(stray(&site.at("d")), Vec::<String>::new());
+}
+
+#[test]
+fn the_last_copy_is_never_tidied_away() {
+    let (site, plan) = split_pair();
+    let journal = site.journal();
+    let record = journal.begin("test", None, false, plan).unwrap();
+    fs::rename(site.at("d/x"), site.at("d/.rocm-fixup-0001-0")).unwrap();
+    symlink("../core/x", site.at("d/x")).unwrap();
+    fs::remove_file(site.at("core/x")).unwrap(); // pip uninstalled the owner meanwhile
+    tidy(&record, &journal, &[site.path.clone()]).unwrap();
+    assert_eq!(fs::read(site.at("d/x")).unwrap(), b"library");
+}
+
+#[test]
+fn a_journal_of_another_tree_or_with_foreign_roots_grants_nothing() {
+    let (site, plan) = split_pair();
+    site.run(plan);
+    let other = Site::new(&[("core/x", "library")]);
+    let copy =
+        std::process::Command::new("cp").arg("-a").arg(site.at(".rocm-fixup")).arg(&other.path).status();
+    assert!(copy.unwrap().success());
+    let error = other.journal().runs().unwrap_err();
+    assert!(rocm_fixup::error::message(&error).contains("was written for"), "{error:?}");
+
+    let journal = site.journal();
+    let run = journal.runs().unwrap().pop().unwrap();
+    let before = snapshot(&site.path);
+    let error = undo(&run.record, &journal, &[other.path.clone()]).unwrap_err();
+    assert_eq!(rocm_fixup::error::exit_of(&error), rocm_fixup::error::Exit::Refused);
+    assert_eq!(snapshot(&site.path), before);
+}
+
+#[test]
+fn every_flipped_byte_and_every_cut_of_a_journal_is_noticed() {
+    let (site, plan) = split_pair();
+    site.run(plan);
+    let path = site.at(".rocm-fixup/0001.plan");
+    let whole = fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x20;
+        fs::write(&path, &bytes).unwrap();
+        assert!(site.journal().runs().is_err(), "byte {at}");
+        fs::write(&path, &whole[..at]).unwrap();
+        assert!(site.journal().runs().is_err(), "cut at {at}");
+    }
+}

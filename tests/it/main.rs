@@ -1,0 +1,26 @@
+//! The one integration test binary: fixture in, run, whole tree out.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests make their own input and fail by panicking"
+)]
+
+mod apply;
+mod dedup_plan;
+mod dedup_random;
+mod locate;
+mod patch_cases;
+mod patch_differential;
+mod patch_packages;
+mod patch_places;
+mod python;
+mod python_support;
+mod recipe;
+mod reference;
+mod require;
+mod sdk_tree;
+mod shape;
+mod site;
+mod smoke;
+mod snapshot;
