@@ -34,7 +34,7 @@ impl Ran {
     }
 
     pub fn injected(&self) -> bool {
-        self.log.contains("INJECTED") || self.log.contains("DELAYED") || self.killed
+        self.killed || self.log.contains("(INJECTED)")
     }
 }
 
