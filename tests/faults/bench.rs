@@ -94,6 +94,11 @@ impl Bench {
         tool::run(tool::command(&self.site(), args), None)
     }
 
+    /// Where strace writes to.
+    pub fn log_file(&self) -> PathBuf {
+        self.log.clone()
+    }
+
     pub fn traced(&self, args: &[&str], strace: &[String]) -> Ran {
         let _ = fs::remove_file(&self.log);
         tool::run(tool::traced(&self.site(), args, strace, &self.log), Some(&self.log))

@@ -17,8 +17,10 @@ mod bench;
 mod calls;
 mod copy;
 mod fault;
+mod full;
 mod oracle;
 mod power;
+mod races;
 mod scene;
 #[path = "../it/sdk_tree.rs"]
 #[allow(dead_code, reason = "shared with tests/it, which uses more of it")]
@@ -37,13 +39,19 @@ use tally::{Context, Tally};
 
 type Part = (&'static str, fn(&Context) -> Result<Tally, String>);
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 12] = [
     ("runs", |context| over_scenes(context, sweep::runs)),
     ("looks", |context| over_scenes(context, sweep::looks)),
     ("recoveries", |context| over_scenes(context, sweep::recoveries)),
     ("barriers", |context| over_scenes(context, barriers::check)),
     ("cuts", |context| over_scenes(context, power::cuts)),
     ("mutations", |context| over_scenes(context, power::mutations)),
+    ("disk", |context| over_scenes(context, full::disk)),
+    ("short", |context| over_scenes(context, full::short_writes)),
+    ("overlay", |context| over_scenes(context, full::overlay)),
+    ("held", |context| over_scenes(context, races::held)),
+    ("flips", |context| over_scenes(context, races::flips)),
+    ("together", |context| over_scenes(context, races::together)),
 ];
 
 fn over_scenes(
