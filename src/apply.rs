@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use crate::error::message;
-use crate::ground::{Drift, Ground, Swap, is_big, stage_name};
+use crate::ground::{Drift, Ground, Swap, Swapped, is_big, stage_name};
 use crate::held::{self, Seen};
 use crate::journal::{Ended, Journal, Record};
 use crate::model::{Change, Entry, FileId, Place, Source};
@@ -95,7 +95,7 @@ struct Run<'a> {
 #[derive(Default)]
 struct Progress {
     staged: Vec<usize>,
-    swapped: Vec<(usize, Swap)>,
+    swapped: Vec<(usize, Swapped)>,
     /// Every change is in place; only old entries are left to remove.
     made: bool,
 }
@@ -149,21 +149,22 @@ impl Run<'_> {
             if self.is_link(*index) {
                 self.stage_one(*index, progress)?;
             }
-            let (old, swap) = match self.swap_one(*index)? {
+            let swapped = match self.swap_one(*index)? {
                 Ok(swapped) => swapped,
                 Err(drift) => return Ok(Err((*index, drift))),
             };
-            progress.swapped.push((*index, swap));
             let at = self.change(*index).at.clone();
-            if let Err(drift) = self.ground.came_out(&at, &self.stage(*index), &old, swap)? {
+            let out = self.ground.came_out(&at, &self.stage(*index), &swapped);
+            progress.swapped.push((*index, swapped));
+            if let Err(drift) = out? {
                 return Ok(Err((*index, drift)));
             }
             if let Seen::File { id, .. } = self.ground.look(&at)? {
                 self.made.insert(at, id);
             }
         }
-        for (index, swap) in &progress.swapped {
-            if let Err(drift) = self.still_old(*index, *swap)? {
+        for (index, swapped) in &progress.swapped {
+            if let Err(drift) = self.still_old(*index, swapped.how)? {
                 return Ok(Err((*index, drift)));
             }
         }
@@ -223,7 +224,7 @@ impl Run<'_> {
         self.ground.stage(&change.at, &self.stage(index), &change.after, false)
     }
 
-    fn swap_one(&mut self, index: usize) -> anyhow::Result<Result<(Seen, Swap), Drift>> {
+    fn swap_one(&mut self, index: usize) -> anyhow::Result<Result<Swapped, Drift>> {
         let change = self.change(index).clone();
         if let Err(drift) = self.check(index)? {
             return Ok(Err(drift));
@@ -231,8 +232,7 @@ impl Run<'_> {
         let old = self.ground.look(&change.at)?;
         self.ground.mark_dirty(&change.at);
         let big = is_big(&change.before);
-        let swap = self.ground.swap(&change.at, &self.stage(index), &old, &change.after, big)?;
-        Ok(swap.map(|swap| (old, swap)))
+        self.ground.swap(&change.at, &self.stage(index), old, &change.after, big)
     }
 
     /// The last look at an old file before it goes: nobody may have written to it since.
@@ -247,20 +247,29 @@ impl Run<'_> {
     }
 
     fn roll_back(&mut self, progress: &Progress) -> anyhow::Result<()> {
-        for (index, swap) in progress.swapped.iter().rev() {
-            let at = self.change(*index).at.clone();
-            self.made.remove(&at);
-            if *swap == Swap::Replaced {
-                if let Some(refused) = undo::step(&mut self.ground, self.id, *index)? {
-                    anyhow::bail!("`{}`: {refused}", self.ground.plan.absolute(&at).display());
-                }
-            } else {
-                self.ground.swap_back(&at, &self.stage(*index), *swap)?;
+        let mut stuck: Option<anyhow::Error> = None;
+        let mut keep = Vec::new();
+        for (index, swapped) in progress.swapped.iter().rev() {
+            if let Err(error) = self.take_back(*index, swapped) {
+                stuck.get_or_insert(error);
+                keep.push(*index);
             }
         }
-        for index in &progress.staged {
+        for index in progress.staged.iter().filter(|index| !keep.contains(index)) {
             self.ground.discard(&self.change(*index).at, &self.stage(*index))?;
         }
-        Ok(())
+        stuck.map_or(Ok(()), Err)
+    }
+
+    fn take_back(&mut self, index: usize, swapped: &Swapped) -> anyhow::Result<()> {
+        let at = self.change(index).at.clone();
+        self.made.remove(&at);
+        if swapped.how != Swap::Replaced {
+            return self.ground.swap_back(&at, &self.stage(index), swapped);
+        }
+        match undo::step(&mut self.ground, self.id, index)? {
+            None => Ok(()),
+            Some(refused) => bail!("`{}`: {refused}", self.ground.plan.absolute(&at).display()),
+        }
     }
 }

@@ -127,10 +127,21 @@ impl Dir {
     /// # Errors
     /// Those of `fstatat` and `readlinkat`, except that a missing name is an answer.
     pub fn look(&self, name: &OsStr) -> io::Result<Seen> {
+        // Between the two calls a link can be replaced by a file, or go: then that is what is there now.
+        for _ in 0..100 {
+            match self.look_once(name) {
+                Err(Errno::INVAL | Errno::NOENT) => {}
+                looked => return Ok(looked?),
+            }
+        }
+        Ok(self.look_once(name)?)
+    }
+
+    fn look_once(&self, name: &OsStr) -> rustix::io::Result<Seen> {
         let stat = match sys::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(Seen::Absent),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         Ok(match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Seen::File { id: file_id(&stat), nlink: stat.st_nlink },

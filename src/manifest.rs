@@ -42,10 +42,14 @@ pub fn read(libraries: &Tree, devel: &Path) -> anyhow::Result<Vec<DeviceLink>> {
     let directory = libraries.path.join(".devel_links");
     let mut found = Vec::new();
     // A symlink in its place is not what the wheel brought.
-    if libraries.role != Role::Libraries || !directory.symlink_metadata().is_ok_and(|m| m.is_dir()) {
+    let listing = || format!("can't list `{}`", directory.display());
+    let there = match directory.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+        looked => looked.with_context(listing)?.is_dir(),
+    };
+    if libraries.role != Role::Libraries || !there {
         return Ok(found);
     }
-    let listing = || format!("can't list `{}`", directory.display());
     for entry in directory.read_dir().with_context(listing)? {
         let path = entry.with_context(listing)?.path();
         if path.extension().is_some_and(|extension| extension == "json") {

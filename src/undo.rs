@@ -127,8 +127,8 @@ pub fn step(ground: &mut Ground<'_>, id: &str, index: usize) -> anyhow::Result<O
     if now == Seen::Absent && change.before == Entry::Absent {
         return Ok(None);
     }
-    let swap = match ground.swap(&change.at, &stage, &now, &change.before, is_big(&change.after)) {
-        Ok(Ok(swap)) => swap,
+    let swapped = match ground.swap(&change.at, &stage, now, &change.before, is_big(&change.after)) {
+        Ok(Ok(swapped)) => swapped,
         Ok(Err(drift)) => return ground.discard(&change.at, &stage).map(|()| Some(drift)),
         Err(error) => {
             // The stage goes; the error that stopped us is the one to tell.
@@ -136,16 +136,16 @@ pub fn step(ground: &mut Ground<'_>, id: &str, index: usize) -> anyhow::Result<O
             return Err(error);
         }
     };
-    let out = ground.came_out(&change.at, &stage, &now, swap);
+    let out = ground.came_out(&change.at, &stage, &swapped);
     if matches!(out, Ok(Ok(()))) {
-        return if matches!(swap, Swap::Exchanged | Swap::Removed) {
+        return if matches!(swapped.how, Swap::Exchanged | Swap::Removed) {
             ground.discard(&change.at, &stage).map(|()| None)
         } else {
             Ok(None)
         };
     }
     // While it isn't back under its name, the stage must stay: it may hold somebody's file.
-    ground.swap_back(&change.at, &stage, swap)?;
+    ground.swap_back(&change.at, &stage, &swapped)?;
     ground.discard(&change.at, &stage)?;
     out.map(Result::err)
 }

@@ -77,8 +77,12 @@ fn main() -> ExitCode {
     if let [verb, point] = &args[..]
         && verb == "replay"
     {
-        let cut = point.starts_with("cut/");
-        return finish(if cut { power::replay(&context, point) } else { sweep::replay(&context, point) });
+        let part = match point.split('/').next() {
+            Some("cut") => power::replay,
+            Some("held") => races::replay,
+            _ => sweep::replay,
+        };
+        return finish(part(&context, point));
     }
     let start = Instant::now();
     let mut tally = Tally::default();

@@ -65,6 +65,16 @@ pub fn run(mut command: Command, log: Option<&Path>) -> Ran {
     finished(child, log)
 }
 
+/// strace's death leaves its tracee alive, and stopped it would be forever.
+fn kill_children(parent: u32) {
+    let list = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+    for pid in
+        list.split_whitespace().filter_map(|pid| pid.parse().ok()).filter_map(rustix::process::Pid::from_raw)
+    {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
+
 pub fn finished(mut child: Child, log: Option<&Path>) -> Ran {
     let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let reader = std::thread::spawn(move || {
@@ -83,6 +93,7 @@ pub fn finished(mut child: Child, log: Option<&Path>) -> Ran {
             break status;
         }
         if start.elapsed() > Duration::from_secs(30) {
+            kill_children(child.id());
             let _ = child.kill();
         }
         let wait = if start.elapsed() > Duration::from_millis(50) { 2000 } else { 200 };
