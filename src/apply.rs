@@ -1,7 +1,7 @@
 //! Makes the changes of a plan, group by group, each group whole or not at all. The journal must hold the plan
 //! already. Never decides what is to be changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::error::message;
 use crate::ground::{Drift, Ground, Swap, is_big, stage_name};
 use crate::held::{self, Seen};
 use crate::journal::{Ended, Journal, Record};
-use crate::model::{Change, Entry, Source};
+use crate::model::{Change, Entry, FileId, Place, Source};
 use crate::undo;
 
 /// A change that was not made, and why.
@@ -41,7 +41,7 @@ pub fn apply(record: &Record, journal: &Journal, mut progress: impl FnMut(usize)
     for (index, change) in record.plan.changes.iter().enumerate() {
         groups.entry(change.group).or_default().push(index);
     }
-    let mut run = Run { ground: Ground::open(record, journal)?, id: &record.id };
+    let mut run = Run { ground: Ground::open(record, journal)?, id: &record.id, made: HashMap::new() };
     let mut outcome = Outcome::default();
     let mut clean = true;
     for indices in groups.values() {
@@ -65,12 +65,12 @@ pub fn apply(record: &Record, journal: &Journal, mut progress: impl FnMut(usize)
         outcome.failed.get_or_insert(error);
         return Ok(outcome); // no "done": whether the changes will last is not known
     }
-    let ended = match (clean, outcome.made.is_empty(), outcome.failed.is_none() && outcome.refused.is_empty())
-    {
-        (false, ..) => return Ok(outcome), // the next run, or undo, finds it unfinished and tidies up
-        (true, true, _) => journal.forget(record),
-        (true, false, true) => journal.finish(record, Ended::Complete),
-        (true, false, false) => journal.finish(record, Ended::Partial),
+    let ended = match () {
+        () if !clean => return Ok(outcome), // the next run, or undo, finds it unfinished and tidies up
+        () if outcome.made.is_empty() => journal.forget(record),
+        () if outcome.failed.is_some() => journal.finish(record, Ended::Stopped),
+        () if outcome.refused.is_empty() => journal.finish(record, Ended::Complete),
+        () => journal.finish(record, Ended::Partial),
     };
     if let Err(error) = ended {
         outcome.failed.get_or_insert(error);
@@ -87,6 +87,8 @@ struct Broken {
 struct Run<'a> {
     ground: Ground<'a>,
     id: &'a str,
+    /// Files that this run has made, as they were then.
+    made: HashMap<Place, FileId>,
 }
 
 /// How far a group has come.
@@ -151,6 +153,10 @@ impl Run<'_> {
                 Ok(swap) => progress.swapped.push((*index, swap)),
                 Err(drift) => return Ok(Err((*index, drift))),
             }
+            let at = &self.change(*index).at;
+            if let Seen::File { id, .. } = self.ground.look(at)? {
+                self.made.insert(at.clone(), id);
+            }
         }
         for (index, swap) in &progress.swapped {
             if let Err(drift) = self.still_old(*index, *swap)? {
@@ -187,14 +193,24 @@ impl Run<'_> {
         if !as_planned {
             return Ok(Err("it changed since it was looked at".to_owned()));
         }
-        if let Some((kept, seen)) = &change.keeps {
+        if let Some((kept, seen)) = &change.keeps
+            && !self.will_be_made(index, kept)
+        {
             let now = self.ground.look(kept).with_context(doing)?;
-            if !matches!(&now, Seen::File { id, .. } if self.ground.unchanged(id, seen)) {
+            let wanted = self.made.get(kept).unwrap_or(seen);
+            if !matches!(&now, Seen::File { id, .. } if self.ground.unchanged(id, wanted)) {
                 let kept = self.ground.plan.absolute(kept);
                 return Ok(Err(format!("`{}` changed since it was looked at", kept.display())));
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Whether a change of the same group makes the kept file, and hasn't yet: it is looked at when that is done.
+    fn will_be_made(&self, index: usize, kept: &Place) -> bool {
+        let group = self.change(index).group;
+        let earlier = &self.ground.plan.changes[..index];
+        !self.made.contains_key(kept) && earlier.iter().any(|c| c.group == group && c.at == *kept)
     }
 
     fn stage_one(&mut self, index: usize, progress: &mut Progress) -> anyhow::Result<()> {
@@ -227,6 +243,7 @@ impl Run<'_> {
     fn roll_back(&mut self, progress: &Progress) -> anyhow::Result<()> {
         for (index, swap) in progress.swapped.iter().rev() {
             let at = self.change(*index).at.clone();
+            self.made.remove(&at);
             if *swap == Swap::Replaced {
                 if let Some(refused) = undo::step(&mut self.ground, self.id, *index)? {
                     anyhow::bail!("`{}`: {refused}", self.ground.plan.absolute(&at).display());

@@ -90,9 +90,15 @@ impl CheckResult {
         Self::new(name, kind, Verdict::Skipped, why)
     }
 
+    /// Whether the verdict is a bad one, tolerated or not.
+    #[must_use]
+    pub fn found_something(&self) -> bool {
+        !matches!(self.verdict, Verdict::Ok | Verdict::Skipped)
+    }
+
     /// Whether this makes the run unsound (exit code 4).
     #[must_use]
     pub fn failed(&self) -> bool {
-        !self.tolerated && !matches!(self.verdict, Verdict::Ok | Verdict::Skipped)
+        !self.tolerated && self.found_something()
     }
 }

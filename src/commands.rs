@@ -1,30 +1,42 @@
 //! The table of contents: one short function a subcommand, and the way of a report to its readers.
 
 use std::io::Write as _;
+use std::ops::Range;
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 
+use crate::apply::Outcome;
 use crate::cli::{self, Cli, Command, Format, Global, Output};
 use crate::console::{self, Console};
+use crate::dedup::DedupPlan;
 use crate::error::Exit;
 use crate::fsops;
-use crate::report::{Report, github, human};
+use crate::patch::plan::{Direction, Options, Planned};
+use crate::recipe::Recipe;
+use crate::report::{Report, github, human, json};
 use crate::session::{Session, run_ref};
 use crate::verbs;
+use crate::verbs::check::How;
+use crate::verbs::patch::Known;
+use crate::verbs::recipe::Loaded;
 
 /// Runs the command line; the exit code is that of the report.
 #[must_use]
 pub fn main(cli: Cli) -> Exit {
     let console = Console::new(&cli.global);
     let (name, verb): (&str, Verb) = match cli.command {
+        Command::Run(args) => ("run", Box::new(move |s, r| run(s, &args, r))),
+        Command::Require(args) => ("require", Box::new(move |s, r| require(s, &args, r))),
+        Command::Smoke(args) => ("smoke", Box::new(move |s, r| smoke(s, &args, r))),
+        Command::Patch(args) => ("patch", Box::new(move |s, r| patch(s, &args, r))),
         Command::Dedup(args) => ("dedup", Box::new(move |s, r| dedup(s, &args, r))),
-        Command::Undo(args) => ("undo", Box::new(move |s, r| verbs::undo(s, &args, r))),
+        Command::Undo(args) => ("undo", Box::new(move |s, r| verbs::undo::undo(s, &args, r))),
         Command::Status(args) => ("status", Box::new(move |s, r| status(s, &args, r))),
         Command::Locate => ("locate", Box::new(|_, _| Ok(()))),
+        Command::Recipe { command } => return verbs::recipe::command(&command, &cli.global),
         Command::Completions { shell } => return completions(shell),
         Command::Man => return man(),
-        _ => return Exit::Usage,
     };
     let mut report = Report::new(name, cli.global.dry_run);
     let result =
@@ -42,25 +54,167 @@ fn dedup(session: &mut Session<'_>, args: &cli::Dedup, report: &mut Report) -> a
         return Ok(());
     }
     session.prepare()?;
-    let planned = verbs::plan_dedup(session, args, !session.global.dry_run, report)?;
+    let planned = verbs::dedup::plan(session, args, !session.global.dry_run, report)?;
     let plan = planned.plan.clone();
     let outcome = session.commit(report, plan);
     if !session.global.dry_run {
-        verbs::dedup_done(&planned, &outcome, &planned.plan, report);
+        verbs::dedup::done(&planned, &outcome, &planned.plan, report);
     }
-    verbs::advise(session, report);
+    verbs::dedup::advise(session, report);
+    Ok(())
+}
+
+fn patch(session: &mut Session<'_>, args: &cli::Patch, report: &mut Report) -> anyhow::Result<()> {
+    let known = Known::of(session);
+    let direction = if args.revert { Direction::Revert } else { Direction::Apply };
+    let options = Options { direction, allow_drift: args.allow_drift, names: &args.names };
+    if !args.list {
+        session.prepare()?;
+    }
+    let mut loaded = None;
+    let mut planned = match &args.from {
+        Some(dir) => verbs::patch::of_folder(session, &known, args, dir, &options)?,
+        None => {
+            let recipe = loaded.insert(load(args.recipe.recipe.as_deref(), report)?);
+            verbs::patch::of_recipe(session, &known, recipe, &options, report)?
+        }
+    };
+    let plan = std::mem::take(&mut planned.plan);
+    let changes = 0..plan.changes.len();
+    let outcome = if args.list { Outcome::default() } else { session.commit(report, plan) };
+    let made = !args.list && all_made(session, &planned, &outcome, changes);
+    verbs::patch::done(planned, &outcome, made, direction, report);
+    verbs::patch::insist(&args.names, report);
+    if let Some(loaded) = loaded {
+        allow(session, &loaded, report);
+    }
+    Ok(())
+}
+
+fn require(session: &mut Session<'_>, args: &cli::Require, report: &mut Report) -> anyhow::Result<()> {
+    if !args.rules.is_empty() {
+        return verbs::check::require_rules(session, &args.rules, report);
+    }
+    let loaded = load(args.recipe.recipe.as_deref(), report)?;
+    verbs::check::require_recipe(session, &Known::of(session), &loaded.recipe, report)?;
+    allow(session, &loaded, report);
+    Ok(())
+}
+
+fn smoke(session: &mut Session<'_>, args: &cli::Smoke, report: &mut Report) -> anyhow::Result<()> {
+    let loaded = load(args.recipe.recipe.as_deref(), report)?;
+    let how = How::from(args);
+    if args.libraries {
+        verbs::check::libraries(session, &loaded.recipe, report)?;
+    }
+    if !args.modules.is_empty() {
+        verbs::check::smoke_modules(session, &loaded.recipe, &args.modules, &how, report)?;
+    } else if !args.libraries {
+        verbs::check::smoke_recipe(session, &Known::of(session), &loaded.recipe, &how, report)?;
+    }
+    allow(session, &loaded, report);
+    Ok(())
+}
+
+/// All that a recipe says: one plan, one journal entry, one report.
+fn run(session: &mut Session<'_>, args: &cli::Run, report: &mut Report) -> anyhow::Result<()> {
+    let loaded = load(args.recipe.recipe.as_deref(), report)?;
+    let recipe = &loaded.recipe;
+    let known = Known::of(session);
+    session.prepare()?;
+    let merge = recipe.dedup.enabled && !skips(session, "dedup", report) && session.has_sdk(report)?;
+    let deduped = if merge {
+        let hash = !session.global.dry_run;
+        verbs::dedup::plan(session, &dedup_options(&args.dedup, recipe), hash, report)?
+    } else {
+        DedupPlan::default()
+    };
+    let options = Options { direction: Direction::Apply, allow_drift: args.allow_drift, names: &[] };
+    let mut patched = if skips(session, "patch", report) {
+        Planned::default()
+    } else {
+        verbs::patch::of_recipe(session, &known, &loaded, &options, report)?
+    };
+    let mut plan = deduped.plan.clone();
+    plan.append(std::mem::take(&mut patched.plan));
+    let outcome = session.commit(report, plan.clone());
+    if merge && !session.global.dry_run {
+        verbs::dedup::done(&deduped, &outcome, &plan, report);
+    }
+    let first = deduped.plan.changes.len();
+    let made = all_made(session, &patched, &outcome, first..plan.changes.len());
+    verbs::patch::done(patched, &outcome, made, Direction::Apply, report);
+    verbs::dedup::advise(session, report);
+    if !skips(session, "require", report) {
+        verbs::check::require_recipe(session, &known, recipe, report)?;
+    }
+    if !session.global.no_allow {
+        verbs::recipe::mark_all(&loaded, report);
+    }
+    if (report.refused() || report.error.is_some()) && !args.keep_going {
+        verbs::check::not_run(recipe, report);
+    } else if !skips(session, "smoke", report) {
+        let how = How { gpu_optional: args.gpu_optional, ..How::default() };
+        verbs::check::smoke_recipe(session, &known, recipe, &how, report)?;
+    }
+    allow(session, &loaded, report);
     Ok(())
 }
 
 /// Looks at everything that the other verbs would do, and does none of it.
-fn status(session: &mut Session<'_>, _args: &cli::Status, report: &mut Report) -> anyhow::Result<()> {
+fn status(session: &mut Session<'_>, args: &cli::Status, report: &mut Report) -> anyhow::Result<()> {
+    let remembered = session.remembered_recipe();
+    let named = args.recipe.recipe.clone().or(remembered);
+    let loaded = load(named.as_deref(), report)?;
     let journals = session.journals()?;
     report.runs = session.runs(&journals)?.iter().map(|(_, run)| run_ref(&run.record, run)).collect();
-    if session.has_sdk(report)? {
-        verbs::plan_dedup(session, &cli::Dedup::default(), false, report)?;
+    let sdk = session.has_sdk(report)?;
+    let recipe = &loaded.recipe;
+    if recipe.dedup.enabled && !skips(session, "dedup", report) && sdk {
+        verbs::dedup::plan(session, &dedup_options(&cli::Dedup::default(), recipe), false, report)?;
     }
-    verbs::advise(session, report);
+    let known = Known::of(session);
+    let options = Options { direction: Direction::Apply, allow_drift: false, names: &[] };
+    let patched = verbs::patch::of_recipe(session, &known, &loaded, &options, report)?;
+    report.patches = patched.patches;
+    verbs::check::require_recipe(session, &known, recipe, report)?;
+    verbs::dedup::advise(session, report);
+    allow(session, &loaded, report);
     Ok(())
+}
+
+/// Patches are all made or none: whether these are.
+fn all_made(session: &Session<'_>, planned: &Planned, outcome: &Outcome, mut changes: Range<usize>) -> bool {
+    !(session.global.dry_run || planned.refused) && changes.all(|index| outcome.made.contains(&index))
+}
+
+fn load(named: Option<&str>, report: &mut Report) -> anyhow::Result<Loaded> {
+    let loaded = Loaded::load(named)?;
+    report.recipe = Some(loaded.name.clone());
+    Ok(loaded)
+}
+
+fn allow(session: &Session<'_>, loaded: &Loaded, report: &mut Report) {
+    if !session.global.no_allow {
+        verbs::recipe::allow(loaded, report);
+    }
+}
+
+/// Whether `--skip` leaves out a whole step.
+fn skips(session: &Session<'_>, step: &str, report: &mut Report) -> bool {
+    let skipped = session.global.skip.iter().any(|name| name == step);
+    if skipped {
+        report.skipped.push(step.to_owned());
+    }
+    skipped
+}
+
+/// What the command line says, over what the recipe says.
+fn dedup_options(args: &cli::Dedup, recipe: &Recipe) -> cli::Dedup {
+    cli::Dedup {
+        device_links: args.device_links || recipe.dedup.device_links,
+        keep_hard_links: args.keep_hard_links || recipe.dedup.keep_hard_links,
+    }
 }
 
 /// The exit code is settled first; then every format says the same.
@@ -87,10 +241,15 @@ fn deliver(report: &Report, output: &Output, console: &Console, global: &Global)
     }
     let text = match output.format {
         Format::Human if global.quiet && output.file.is_none() => return Ok(()),
-        Format::Json => serde_json::to_string_pretty(report)? + "\n",
+        Format::Json => json::render(report)?,
         _ => human::render(
             report,
-            human::Look { no_truncate: global.no_truncate, verbose: global.verbose > 0 },
+            human::Look {
+                no_truncate: global.no_truncate,
+                verbose: global.verbose > 0,
+                width: Console::width().filter(|_| output.file.is_none()),
+                alone: output.file.is_some(),
+            },
         ),
     };
     match &output.file {

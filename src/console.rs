@@ -1,19 +1,66 @@
 //! stdout and stderr: the one module that prints. Bars on a terminal; elsewhere one plain line at start and end of what
-//! takes long. Text that comes from the image is made harmless here.
+//! takes long. With `--log-format json`, each line of stderr is an object: `level`, `message`, and `name` or `hint`.
 #![expect(clippy::disallowed_macros, reason = "this is the module that prints")]
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anstream::{eprintln, println};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 
-use crate::cli::{Color, Global};
+use crate::cli::{Color, Global, LogFormat};
 use crate::error::{Hint, message};
+
+mod text;
+
+pub use text::{harmless, harmless_json, path, plain};
 
 /// What takes longer than this gets a line at its start and its end where no bar can be drawn.
 const LONG: Duration = Duration::from_secs(2);
+
+/// A line to stderr. That nobody can read it must not stop the job, let alone by a panic between two changes.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        let _ = writeln!(anstream::stderr(), $($text)*);
+    }};
+}
+
+/// The log's form. One for the process, since errors are said where no [`Console`] is at hand.
+static AS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// One line of the log.
+#[derive(Clone, Copy, Default, Serialize)]
+struct Line<'a> {
+    level: &'static str,
+    message: &'a str,
+    /// The stable name of a warning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    /// What to type next, of an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
+}
+
+impl Line<'_> {
+    fn print(&self) {
+        if AS_JSON.load(Ordering::Relaxed) {
+            if let Ok(json) = serde_json::to_string(self) {
+                say!("{}", harmless_json(&json));
+            }
+            return;
+        }
+        let message = harmless(self.message);
+        match (self.level, self.name) {
+            ("error", _) => say!("{RED}error{RESET}: {message}"),
+            ("warning", Some(name)) => say!("{YELLOW}warning[{name}]{RESET}: {message}"),
+            _ => say!("{message}"),
+        }
+        if let Some(hint) = self.hint {
+            say!("hint: {}", harmless(hint));
+        }
+    }
+}
 
 /// How much is said, and where.
 #[derive(Debug)]
@@ -31,9 +78,11 @@ impl Console {
             Color::Never => anstream::ColorChoice::Never.write_global(),
             Color::Auto => {}
         }
+        let json = global.log_format == LogFormat::Json;
+        AS_JSON.store(json, Ordering::Relaxed);
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let bars = std::io::stderr().is_terminal() && !global.no_progress && !global.quiet && !dumb;
-        Self { quiet: global.quiet, verbose: global.verbose, bars: bars && global.verbose == 0 }
+        let wanted = !global.no_progress && !global.quiet && global.verbose == 0 && !json && !dumb;
+        Self { quiet: global.quiet, verbose: global.verbose, bars: wanted && std::io::stderr().is_terminal() }
     }
 
     /// The result, to stdout, whole. A closed pipe ends the output, not the job.
@@ -48,42 +97,45 @@ impl Console {
         }
     }
 
+    /// The columns of the terminal that stdout is. None for pipes and files, where lines are as long as they are.
+    #[must_use]
+    pub fn width() -> Option<usize> {
+        let stdout = std::io::stdout();
+        let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
+        (size.ws_col > 0).then(|| usize::from(size.ws_col))
+    }
+
     /// Something worth knowing, to stderr.
     pub fn note(&self, text: &str) {
         if !self.quiet {
-            eprintln!("{text}");
+            Line { level: "info", message: text, ..Line::default() }.print();
         }
     }
 
     /// Detail that `-v` asks for.
     pub fn detail(&self, text: &str) {
         if self.verbose > 0 && !self.quiet {
-            eprintln!("{text}");
+            Line { level: "debug", message: text, ..Line::default() }.print();
         }
     }
 
     /// What the reader can act on; `name` is stable.
     pub fn warn(&self, name: &str, text: &str) {
         if !self.quiet {
-            eprintln!("{}warning[{name}]{}: {text}", YELLOW, RESET);
+            Line { level: "warning", message: text, name: Some(name), hint: None }.print();
         }
     }
 
     /// Why the job ended, and what to type next.
     pub fn error(error: &anyhow::Error) {
-        eprintln!("{}error{}: {}", RED, RESET, harmless(&message(error)));
-        if let Some(hint) = error.downcast_ref::<Hint>() {
-            eprintln!("hint: {}", harmless(&hint.0));
-        }
+        let hint = error.downcast_ref::<Hint>().map(|hint| hint.0.as_str());
+        Line { level: "error", message: &message(error), name: None, hint }.print();
     }
 
     /// The same from a report.
     #[expect(clippy::unused_self, reason = "errors are said even with -q")]
     pub fn trouble(&self, message: &str, hint: Option<&str>) {
-        eprintln!("{RED}error{RESET}: {}", harmless(message));
-        if let Some(hint) = hint {
-            eprintln!("hint: {}", harmless(hint));
-        }
+        Line { level: "error", message, name: None, hint }.print();
     }
 
     /// Progress over `total` bytes or things; dropped when done.
@@ -111,21 +163,11 @@ impl Console {
     }
 }
 
-pub const RED: anstream_style::Style = anstream_style::RED;
-pub const YELLOW: anstream_style::Style = anstream_style::YELLOW;
-pub const GREEN: anstream_style::Style = anstream_style::GREEN;
-pub const BOLD: anstream_style::Style = anstream_style::BOLD;
-pub const RESET: anstream_style::Style = anstream_style::RESET;
-
-/// The few colours, as escape sequences that `anstream` strips where they don't belong.
-mod anstream_style {
-    pub type Style = &'static str;
-    pub const RED: Style = "\x1b[1;31m";
-    pub const YELLOW: Style = "\x1b[33m";
-    pub const GREEN: Style = "\x1b[32m";
-    pub const BOLD: Style = "\x1b[1m";
-    pub const RESET: Style = "\x1b[0m";
-}
+pub const RED: &str = "\x1b[1;31m";
+pub const YELLOW: &str = "\x1b[33m";
+pub const GREEN: &str = "\x1b[32m";
+pub const BOLD: &str = "\x1b[1m";
+pub const RESET: &str = "\x1b[0m";
 
 /// Progress of one long job.
 #[derive(Debug)]
@@ -149,7 +191,8 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.inc(n);
         } else if self.lines && self.started.elapsed() > LONG && !self.said.swap(true, Ordering::Relaxed) {
-            eprintln!("{} …", self.what);
+            let message = &format!("{} …", self.what);
+            Line { level: "info", message, ..Line::default() }.print();
         }
     }
 }
@@ -159,69 +202,8 @@ impl Drop for Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         } else if self.said.load(Ordering::Relaxed) {
-            eprintln!("{}: {:.1} s", self.what, self.started.elapsed().as_secs_f64());
+            let message = &format!("{}: {:.1} s", self.what, self.started.elapsed().as_secs_f64());
+            Line { level: "info", message, ..Line::default() }.print();
         }
-    }
-}
-
-/// Text from the image, fit for a terminal and for a CI runner's log: control characters escaped, and the forms broken
-/// in which a runner takes orders (`##[…]` anywhere, `::` at the start of a line).
-#[must_use]
-pub fn harmless(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for (number, line) in text.split('\n').enumerate() {
-        if number > 0 {
-            out.push('\n');
-        }
-        let trimmed = line.trim_start();
-        let line = if let Some(rest) = trimmed.strip_prefix("::") {
-            format!("{}: :{rest}", &line[..line.len() - trimmed.len()])
-        } else {
-            line.to_owned()
-        };
-        for c in line.replace("##[", "## [").chars() {
-            match c {
-                '\t' => out.push(' '),
-                c if c.is_control() || is_bidi(c) => out.extend(c.escape_default()),
-                c => out.push(c),
-            }
-        }
-    }
-    out
-}
-
-/// Characters that reorder or hide text.
-fn is_bidi(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-}
-
-/// Text without colours, for files.
-#[must_use]
-pub fn plain(text: &str) -> String {
-    anstream::adapter::strip_str(text).to_string()
-}
-
-/// A path for people.
-#[must_use]
-pub fn path(path: &std::path::Path) -> String {
-    harmless(&path.to_string_lossy()).replace('\n', "\\n")
-}
-
-/// Prints a line where logging isn't set up.
-pub fn line(text: &str) {
-    println!("{text}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn foreign_text_gives_no_orders() {
-        assert_eq!(harmless("  ::error::x"), "  : :error::x");
-        assert_eq!(harmless("a\n::set-output name=x::y"), "a\n: :set-output name=x::y");
-        assert_eq!(harmless("#12 0.3 ##[error]x"), "#12 0.3 ## [error]x");
-        assert_eq!(harmless("a\x1b[31mb\rc\td"), "a\\u{1b}[31mb\\rc d");
-        assert_eq!(harmless("\u{202e}x"), "\\u{202e}x");
     }
 }

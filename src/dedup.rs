@@ -197,3 +197,7 @@ impl DedupPlan {
         self.plan.changes.last().map_or(0, |change| change.group + 1)
     }
 }
+
+#[cfg(test)]
+#[path = "dedup/tests.rs"]
+mod tests;

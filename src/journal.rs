@@ -60,6 +60,8 @@ pub enum Ended {
     Complete,
     /// Some were refused; those that were made are in place.
     Partial,
+    /// An error or a kill stopped it; what was made until then is in place. The next run goes on from there.
+    Stopped,
 }
 
 /// A recorded run and where it stands.
@@ -261,12 +263,12 @@ impl Journal {
         self.mark(record, "undoing", &())
     }
 
-    /// An undo that had to leave something: the run stays recorded, but nothing of it lies about.
+    /// A run of which nothing lies about any more, though not all of it is made or undone: it stays recorded.
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn settle(&self, record: &Record) -> anyhow::Result<()> {
-        self.finish(record, Ended::Partial)?;
+    pub fn settle(&self, record: &Record, ended: Ended) -> anyhow::Result<()> {
+        self.finish(record, ended)?;
         let dir = self.dir()?.ok_or_else(|| anyhow!("the journal vanished"))?;
         fsops::unlink(&dir, OsStr::new(&format!("{}.undoing", record.id)))?;
         Ok(fsops::sync_dir(&dir)?)
@@ -296,6 +298,11 @@ impl Journal {
             fsops::unlink(&dir, OsStr::new(&format!("{}.{suffix}", record.id)))?;
         }
         fsops::sync_dir(&dir)?;
+        self.forget_rest(&dir)
+    }
+
+    /// Removes old bytes that no run needs, and the journal if no run is left.
+    fn forget_rest(&self, dir: &Dir) -> anyhow::Result<()> {
         if dir.look(OsStr::new("objects"))? != Seen::Absent {
             let needed = self.needed_objects()?;
             let objects = self.root.dir(&Path::new(DIRECTORY).join("objects"))?;
@@ -304,10 +311,41 @@ impl Journal {
                     fsops::unlink(&objects, &name)?;
                 }
             }
-            fsops::remove_empty_dir(&dir, OsStr::new("objects"))?;
+            fsops::remove_empty_dir(dir, OsStr::new("objects"))?;
         }
         fsops::remove_empty_dir(self.root.itself(), OsStr::new(DIRECTORY))?;
         Ok(fsops::sync_dir(self.root.itself())?)
+    }
+
+    /// Removes what no recorded run explains: what a kill left of a record that was being made or forgotten. An old
+    /// `NNNN.done` would otherwise speak for a new run of that number. Call under the lock.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn sweep(&self) -> anyhow::Result<()> {
+        let Some(dir) = self.dir()? else { return Ok(()) };
+        let plans: Vec<String> = self.runs()?.into_iter().map(|run| run.record.id).collect();
+        let mut swept = false;
+        for name in dir.names()? {
+            let Some((id, suffix)) = name.to_str().and_then(|name| name.split_once('.')) else { continue };
+            let numbered = !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit());
+            let half = suffix.ends_with(".part");
+            if numbered && suffix != "plan" && (half || !plans.iter().any(|plan| plan == id)) {
+                fsops::unlink(&dir, &name).with_context(|| format!("can't tidy `{}`", self.shown()))?;
+                swept = true;
+            }
+        }
+        let objects = dir.look(OsStr::new("objects"))? != Seen::Absent;
+        if plans.is_empty() || (objects && self.has_stale_object()?) {
+            return self.forget_rest(&dir).with_context(|| format!("can't tidy `{}`", self.shown()));
+        }
+        if swept { Ok(fsops::sync_dir(&dir)?) } else { Ok(()) }
+    }
+
+    fn has_stale_object(&self) -> anyhow::Result<bool> {
+        let needed = self.needed_objects()?;
+        let objects = self.root.dir(&Path::new(DIRECTORY).join("objects"))?;
+        Ok(objects.names()?.iter().any(|name| !needed.contains(name)))
     }
 
     fn needed_objects(&self) -> anyhow::Result<Vec<OsString>> {

@@ -12,7 +12,7 @@ use crate::console::{self, Console};
 use crate::discover::{self, Environment};
 use crate::error::{Exit, Hint};
 use crate::fsops::{Lock, lock};
-use crate::journal::{Journal, Record, Run};
+use crate::journal::{Ended, Journal, Record, Run};
 use crate::model::{Plan, Role};
 use crate::report::{JournalRef, PathText, Report, RunRef, Tree};
 use crate::undo::tidy;
@@ -25,7 +25,7 @@ pub struct Session<'a> {
     /// Directories outside of site-packages and SDK trees that a recipe's patches may reach.
     pub extra_roots: Vec<PathBuf>,
     locks: Vec<Lock>,
-    /// A run before this one was interrupted.
+    /// The run before this one was stopped: this one goes on from there.
     continues: bool,
 }
 
@@ -122,9 +122,13 @@ impl<'a> Session<'a> {
                 self.console.note(&format!("tidying up after the interrupted run {}", run.record.id));
                 tidy(&run.record, &journals[index], &allowed)
                     .with_context(|| format!("can't tidy up after the interrupted run {}", run.record.id))?;
-                self.continues = true;
             }
         }
+        for journal in &journals {
+            journal.sweep()?;
+        }
+        let newest = self.runs(&journals)?.pop();
+        self.continues = newest.is_some_and(|(_, run)| run.ended == Some(Ended::Stopped));
         Ok(())
     }
 
@@ -173,8 +177,9 @@ pub fn run_ref(record: &Record, run: &Run) -> RunRef {
     let state = match (run.undoing, run.ended) {
         (true, _) => "undo-interrupted",
         (false, None) => "interrupted",
-        (false, Some(crate::journal::Ended::Complete)) => "complete",
-        (false, Some(crate::journal::Ended::Partial)) => "partial",
+        (false, Some(Ended::Complete)) => "complete",
+        (false, Some(Ended::Partial)) => "partial",
+        (false, Some(Ended::Stopped)) => "stopped",
     };
     RunRef {
         id: record.id.clone(),

@@ -11,7 +11,7 @@ use crate::error::{Exit, Hint};
 use crate::fsops;
 use crate::ground::{Ground, Swap, is_big, is_within, stage_name};
 use crate::held::{self, Seen};
-use crate::journal::{Journal, Record};
+use crate::journal::{Ended, Journal, Record};
 use crate::model::{Change, Entry, FileEntry, Place, RelPath, Source};
 
 /// What an undo did.
@@ -52,7 +52,7 @@ pub fn undo(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::
     if undone.refused.is_empty() {
         journal.forget(record)?
     } else {
-        journal.settle(record)?
+        journal.settle(record, Ended::Partial)?
     }
     Ok(undone)
 }
@@ -187,7 +187,7 @@ pub fn tidy(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::
         }
     }
     ground.sync()?;
-    journal.settle(record)
+    journal.settle(record, Ended::Stopped)
 }
 
 fn tidy_stage(ground: &mut Ground<'_>, change: &Change, stage: &OsStr, undo: bool) -> anyhow::Result<()> {

@@ -107,6 +107,17 @@ fn remake(site: &mut Site<'_, '_>, kept: &FileRecord, files: Vec<&FileRecord>) {
         return;
     }
     let mut troubles = Vec::new();
+    // Undo finds the content again by its digest only: every name of it gets another time.
+    if site.options.hash {
+        match site.known.whole(kept) {
+            None => return,
+            Some(Verdict::Equal { .. }) => {}
+            Some(unread) => {
+                let (reason, detail) = trouble(&unread, Trouble::Unreadable);
+                return site.out.refuse(other, None, reason, detail);
+            }
+        }
+    }
     for file in &files {
         let reason = match site.known.verdict(kept, file, site.options.hash) {
             None => return,

@@ -77,6 +77,19 @@ impl Known {
         known
     }
 
+    /// The verdict on a file that is going to be copied: `Equal` with its digest, unless it can't be read.
+    pub fn whole(&mut self, file: &FileRecord) -> Option<Verdict> {
+        let key = (inode(file), inode(file));
+        if let Some(digest) = self.digests.get(&key.0) {
+            return Some(Verdict::Equal { digest: Some(*digest) });
+        }
+        let known = self.verdicts.get(&key).cloned();
+        if known.is_none() {
+            self.wanted.pairs.entry(key).or_insert_with(|| (file.place.clone(), file.place.clone()));
+        }
+        known
+    }
+
     pub fn xattrs(&mut self, file: &FileRecord) -> Option<Result<Vec<Xattr>, String>> {
         let known = self.xattrs.get(&inode(file)).cloned();
         if known.is_none() {

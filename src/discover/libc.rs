@@ -40,7 +40,7 @@ fn version_in(bytes: &[u8]) -> Option<String> {
 }
 
 fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {
-    bytes.windows(needle.len()).position(|window| window == needle)
+    memchr::memmem::find(bytes, needle)
 }
 
 #[cfg(test)]

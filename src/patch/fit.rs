@@ -4,7 +4,7 @@
 //! chosen (patching.md, 1.4, and cases 5 to 8, 11, 44):
 //! - the expected line is the stated one plus the offset of the hunk before, as in GNU patch;
 //! - a hunk from line 1 fits only at the file's start (git), one with less context after than before only at its end
-//!   (both), and so one with none after (git);
+//!   (GNU patch), and so one with none after (git);
 //! - away from the expected line a hunk must fit exactly one place of the whole file;
 //! - hunks keep their order.
 
@@ -192,7 +192,7 @@ impl Search<'_> {
             };
             if let Some(only) = only {
                 if let Some(at) = only.filter(|&at| self.text.matches(at, &sides.old)) {
-                    return Ok(at);
+                    return self.anchored(sides, at);
                 }
                 return Err(match self.find(sides, 0, usize::MAX)?.first() {
                     Some(&at) if at_start && at > 0 => Why::NotAtStart(at + 1),
@@ -212,6 +212,20 @@ impl Search<'_> {
             [at] => Err(Why::OutOfOrder(at + 1)),
             many => Err(Why::Ambiguous(many.iter().map(|at| at + 1).collect())),
         }
+    }
+
+    /// The line at the file's start or end, unless a tool that doesn't see the anchor would come to another.
+    fn anchored(&mut self, sides: &Sides, at: usize) -> Result<usize, Why> {
+        let first = sides.old_start <= 1;
+        let for_gnu = sides.trailing < sides.leading || first;
+        let for_git = sides.trailing == 0 || first;
+        if !for_gnu && self.expected(sides) != at as i64 {
+            let found = self.find(sides, 0, usize::MAX)?;
+            if found != [at] {
+                return Err(Why::Ambiguous(found.iter().map(|at| at + 1).collect()));
+            }
+        }
+        if for_git { Ok(at) } else { self.undisputed(sides, at) }
     }
 
     /// The expected line, unless git, which doesn't carry offsets, would come to another (patching.md, 1.3 point 5).

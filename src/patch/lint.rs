@@ -169,7 +169,7 @@ impl<'a> Linter<'a> {
         if starts_message(line) {
             self.place = Place::Prologue;
         }
-        let head = [&b"diff "[..], b"Index: ", b"====="].iter().any(|head| line.starts_with(head));
+        let head = HEADS.iter().any(|head| line.starts_with(head));
         if line.starts_with(b"Only in ") {
             let text = format!("`{}`: that file is not part of the patch", String::from_utf8_lossy(text));
             self.warnings.push(Mistake::new(self.walk.number(), "only-in", text));
@@ -275,6 +275,10 @@ impl<'a> Linter<'a> {
         Err(Mistake::new(self.walk.number(), rule, text))
     }
 }
+
+/// What stands above a section in the output of diff, svn and bzr.
+const HEADS: [&[u8]; 6] =
+    [b"diff ", b"Index: ", b"=====", b"=== added file ", b"=== modified file ", b"=== removed file "];
 
 /// The first line of a mail in a mailbox, or of a commit in `git log -p`.
 fn starts_message(line: &[u8]) -> bool {

@@ -1,12 +1,28 @@
-//! Patches: linted, parsed, fitted, judged. What decides is pure; only `read` looks at files, and nothing writes.
+//! Patches: linted, parsed, fitted, judged, planned. Nothing here writes; only `read` opens targets.
+//!
+//! `lint` → `parse` → `fit` → `verdict` → `chain` are pure, from bytes to bytes. `target` and `of_recipe` or `of_files`
+//! find out which files are meant, `plan` judges them together, `effects` adds RECORD and bytecode, `explain` the words.
 
+mod build;
+mod effects;
+mod explain;
 mod hunk_lint;
+mod of_files;
+mod of_recipe;
 mod text;
 mod walk;
 
+pub mod chain;
 pub mod conflict;
 pub mod fit;
 pub mod lint;
 pub mod parse;
+pub mod plan;
+pub mod read;
+pub mod report;
 pub mod sha;
+pub mod target;
 pub mod verdict;
+
+pub use of_files::{Plain, of_files};
+pub use of_recipe::of_recipe;

@@ -1,40 +1,64 @@
-//! The report for people: findings first, then counts, then what to type. One screen; `--no-truncate` for all of it.
+//! The report for people: findings first, then what was done, then counts, then what to type, and the verdict last, where
+//! a build log is read from. One screen; `--no-truncate` for all of it. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::check::CheckResult;
-use crate::console::{BOLD, GREEN, RED, RESET, YELLOW, harmless};
+use crate::check::{CheckResult, Kind, Verdict};
+use crate::console::{BOLD, GREEN, RED, RESET, YELLOW};
 use crate::error::Exit;
-use crate::report::{Conflict, Dedup, Environment, PatchReport, Report, Undo};
+use crate::patch::report::PatchReport;
+use crate::report::{Conflict, Dedup, Environment, Report, Undo};
 
-/// Paths named of one cause before "and N more".
-const FEW: usize = 5;
+mod page;
+
+use page::Page;
+
+/// Lines of a failed check's own output that are shown; the end of a traceback says most.
+const OUTPUT_LINES: usize = 8;
 
 /// How it is shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
     pub no_truncate: bool,
     pub verbose: bool,
+    /// Columns of the terminal; none for logs and files, where lines are as long as they are.
+    pub width: Option<usize>,
+    /// No stderr beside it that would tell the error: a file.
+    pub alone: bool,
 }
 
 /// The whole text, ending in a newline.
 #[must_use]
 pub fn render(report: &Report, look: Look) -> String {
-    let mut page = Page { text: String::new(), look };
-    if let Some(environment) = report.environment.as_ref().filter(|_| report.command == "locate") {
-        page.environment(environment);
+    let environment = report.environment.as_ref();
+    let base = match environment.map(|e| &e.site_packages[..]) {
+        Some([only]) if report.command != "locate" => Some(only.as_str()),
+        _ => None,
+    };
+    let mut page = Page::new(look, base);
+    match environment {
+        Some(environment) if report.command == "locate" => locate(&mut page, environment),
+        Some(environment) => place(&mut page, environment),
+        None => {}
     }
+    findings(&mut page, report, look);
     if let Some(dedup) = &report.dedup {
-        page.dedup(dedup, report);
+        merged(&mut page, dedup, report, look);
     }
-    page.patches(&report.patches);
-    page.checks(&report.checks);
+    let (pending, settled): (Vec<_>, Vec<_>) =
+        report.patches.iter().filter(|p| !p.is_refused()).partition(|p| p.is_pending());
+    patches(&mut page, &pending, YELLOW);
+    patches(&mut page, &settled, "");
     if let Some(undo) = &report.undo {
-        page.undo(undo, report.dry_run);
+        undone(&mut page, undo, report.dry_run);
     }
-    page.rest(report);
-    page.verdict(report);
+    passed(&mut page, report, look);
+    if let Some(dedup) = &report.dedup {
+        unchanged(&mut page, dedup, look);
+    }
+    rest(&mut page, report, look);
+    verdict(&mut page, report);
     page.text
 }
 
@@ -46,230 +70,229 @@ pub fn mib(bytes: u64) -> String {
     format!("{mib:.1} MiB")
 }
 
-/// `1 name`, `2 names`.
+/// `1 name`, `2 names`, `2 copies`.
 #[must_use]
 pub fn count(n: u64, one: &str) -> String {
-    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+    match one.strip_suffix('y') {
+        _ if n == 1 => format!("1 {one}"),
+        Some(stem) => format!("{n} {stem}ies"),
+        None => format!("{n} {one}s"),
+    }
 }
 
-struct Page {
-    text: String,
-    look: Look,
+/// Which SDK this is about.
+fn place(page: &mut Page<'_>, environment: &Environment) {
+    let mut versions: Vec<&str> = environment.trees.iter().filter_map(|t| t.version.as_deref()).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let versions = if versions.is_empty() { String::new() } else { format!("{} in ", versions.join(", ")) };
+    let label = if environment.trees.is_empty() { "site-packages" } else { "ROCm SDK" };
+    page.exactly(label, &format!("{versions}{}", environment.site_packages.join(", ")));
 }
 
-impl Page {
-    fn line(&mut self, label: &str, text: &str) {
-        let _ = writeln!(self.text, "{label:<12} {text}");
+fn locate(page: &mut Page<'_>, environment: &Environment) {
+    if let Some(python) = &environment.python {
+        let version = environment.python_version.as_deref().unwrap_or("of unknown version");
+        page.line("python", &format!("{python} ({version})"));
     }
-
-    fn under(&mut self, text: &str) {
-        let _ = writeln!(self.text, "{:<12} {text}", "");
+    if let Some(glibc) = &environment.glibc {
+        page.line("glibc", glibc);
     }
-
-    fn few(&mut self, lines: Vec<String>) {
-        let shown = if self.look.no_truncate { lines.len() } else { FEW };
-        let more = lines.len().saturating_sub(shown);
-        for line in lines.into_iter().take(shown) {
-            self.under(&line);
-        }
-        if more > 0 {
-            self.under(&format!("and {more} more (--no-truncate names them)"));
-        }
+    for (number, directory) in environment.site_packages.iter().enumerate() {
+        page.line(if number == 0 { "site-packages" } else { "" }, directory);
     }
-
-    fn conflicts(&mut self, conflicts: &[Conflict]) {
-        let mut by_reason: BTreeMap<(bool, &str), Vec<&Conflict>> = BTreeMap::new();
-        for conflict in conflicts {
-            by_reason.entry((conflict.allowed, &conflict.reason)).or_default().push(conflict);
-        }
-        for ((allowed, reason), conflicts) in by_reason {
-            let label = if allowed {
-                format!("{YELLOW}allowed{RESET}     ")
-            } else {
-                format!("{RED}refused{RESET}     ")
-            };
-            let _ = writeln!(self.text, "{label} {}: {reason}", count(conflicts.len() as u64, "path"));
-            let lines = conflicts.iter().map(|c| {
-                let other = c.other.as_ref().map(|o| format!(" ({})", harmless(o))).unwrap_or_default();
-                format!("{}: {}{other}", harmless(&c.path.path), harmless(&c.detail))
-            });
-            self.few(lines.collect());
-        }
-    }
-
-    fn environment(&mut self, environment: &Environment) {
-        if let Some(python) = &environment.python {
-            let version = environment.python_version.as_deref().unwrap_or("of unknown version");
-            self.line("python", &format!("{} ({version})", harmless(python)));
-        }
-        if let Some(glibc) = &environment.glibc {
-            self.line("glibc", glibc);
-        }
-        for (number, directory) in environment.site_packages.iter().enumerate() {
-            self.line(if number == 0 { "packages" } else { "" }, &harmless(directory));
-        }
-        for tree in &environment.trees {
-            let role = serde_json::to_value(tree.role).ok().and_then(|v| v.as_str().map(str::to_owned));
-            let distribution = match (&tree.distribution, &tree.version) {
-                (Some(name), Some(version)) => format!(" ({} {})", harmless(name), harmless(version)),
-                _ => " (no distribution says that it owns it)".to_owned(),
-            };
-            let path = harmless(&tree.path.path);
-            self.line(&role.unwrap_or_default(), &format!("{path}{distribution}"));
-        }
-    }
-
-    fn dedup(&mut self, dedup: &Dedup, report: &Report) {
-        self.conflicts(&dedup.conflicts);
-        let would = report.dry_run || report.command == "status";
-        if !dedup.linked.is_empty() {
-            let of = |was: &str| dedup.linked.iter().filter(|l| l.was == was).count() as u64;
-            let kinds: Vec<String> =
-                [("hard-link", "hard link"), ("copy", "copie"), ("reversed", "reversed link")]
-                    .iter()
-                    .filter(|(was, _)| of(was) > 0)
-                    .map(|(was, one)| {
-                        if *was == "copy" && of(was) == 1 { "1 copy".to_owned() } else { count(of(was), one) }
-                    })
-                    .collect();
-            let label = if would { "to merge" } else { "merged" };
-            let freed = if dedup.bytes_freed > 0 {
-                format!("; {} freed", mib(dedup.bytes_freed))
-            } else {
-                String::new()
-            };
-            let names = count(dedup.linked.len() as u64, "library name");
-            self.line(label, &format!("{names}: {}{freed}", kinds.join(", ")));
-            if self.look.verbose || self.look.no_truncate {
-                let lines = dedup
-                    .linked
-                    .iter()
-                    .map(|l| format!("{} -> {}", harmless(&l.path.path), harmless(&l.target)));
-                self.few(lines.collect());
-            }
-        }
-        if !dedup.relinked.is_empty() {
-            let label = if would { "to re-link" } else { "re-linked" };
-            self.line(
-                label,
-                &count(dedup.relinked.len() as u64, "device-manifest entr")
-                    .replace("entrs", "entries")
-                    .replace("entr ", "entry"),
-            );
-        }
-        if dedup.already > 0 {
-            self.line("already", &format!("{} to the owner's file", count(dedup.already, "link")));
-        }
-        if !dedup.left_alone.is_empty() {
-            let mut by_reason: BTreeMap<&str, u64> = BTreeMap::new();
-            for left in &dedup.left_alone {
-                *by_reason.entry(&left.reason).or_default() += 1;
-            }
-            let kinds: Vec<String> = by_reason.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
-            self.line("left alone", &kinds.join(", "));
-            if self.look.verbose {
-                let lines = dedup
-                    .left_alone
-                    .iter()
-                    .map(|l| format!("{}: {} ({})", harmless(&l.path.path), l.reason, harmless(&l.detail)));
-                self.few(lines.collect());
-            }
-        }
-    }
-
-    fn patches(&mut self, patches: &[PatchReport]) {
-        for patch in patches {
-            for line in patch.lines() {
-                let (label, text) = line;
-                self.line(&label, &harmless(&text));
-            }
-        }
-    }
-
-    fn checks(&mut self, checks: &[CheckResult]) {
-        for check in checks {
-            let verdict =
-                serde_json::to_value(check.verdict).ok().and_then(|v| v.as_str().map(str::to_owned));
-            let verdict = verdict.unwrap_or_default();
-            let color = if check.failed() {
-                RED
-            } else if verdict == "ok" {
-                GREEN
-            } else {
-                YELLOW
-            };
-            let padded = format!("{verdict:<12}");
-            let mut lines = check.detail.lines();
-            let first = lines.next().unwrap_or_default();
-            let _ =
-                writeln!(self.text, "{color}{padded}{RESET} {} {}", harmless(&check.name), harmless(first));
-            for line in lines {
-                self.under(&format!("| {}", harmless(line)));
-            }
-        }
-    }
-
-    fn undo(&mut self, undo: &Undo, dry_run: bool) {
-        self.conflicts(&undo.refused);
-        if undo.runs.is_empty() {
-            return;
-        }
-        let label = if dry_run { "to undo" } else { "undone" };
-        let already =
-            if undo.already > 0 { format!(", {} as before already", undo.already) } else { String::new() };
-        let runs = undo.runs.join(", ");
-        self.line(label, &format!("run {runs}: {}{already}", count(undo.restored, "path")));
-    }
-
-    fn rest(&mut self, report: &Report) {
-        for run in report.runs.iter().filter(|run| run.state.contains("interrupted")) {
-            self.line("interrupted", &format!("run {} ({}, {})", run.id, run.command, run.started));
-        }
-        for allowed in &report.allowed {
-            self.line(&allowed.state, &format!("{}: {}", harmless(&allowed.name), harmless(&allowed.reason)));
-        }
-        for name in &report.skipped {
-            self.line("skipped", &format!("{} (--skip)", harmless(name)));
-        }
-        for note in &report.notes {
-            self.line("note", &harmless(note));
-        }
-        for warning in &report.warnings {
-            let _ = writeln!(
-                self.text,
-                "{YELLOW}warning{RESET}      {} [{}]",
-                harmless(&warning.text),
-                warning.name
-            );
-        }
-        if let Some(journal) = &report.journal {
-            self.line(
-                "recorded",
-                &format!(
-                    "run {} in {} (rocm-fixup undo takes it back)",
-                    journal.id,
-                    harmless(&journal.path.path)
-                ),
-            );
-        }
-        for next in &report.next {
-            self.line("next", &harmless(next));
-        }
-    }
-
-    fn verdict(&mut self, report: &Report) {
-        let command = &report.command;
-        let (color, word) = match report.exit() {
-            Exit::Done if report.command == "status" => (GREEN, "sound"),
-            Exit::Done if report.dry_run => (GREEN, "nothing was written"),
-            Exit::Done => (GREEN, "ok"),
-            Exit::Unsound if report.checks.iter().any(CheckResult::failed) => (RED, "a check failed"),
-            Exit::Unsound => (YELLOW, "pending"),
-            Exit::Refused => (RED, "refused what is named above; it was left untouched"),
-            Exit::Failed | Exit::Usage => (RED, "failed"),
+    for tree in &environment.trees {
+        let distribution = match (&tree.distribution, &tree.version) {
+            (Some(name), Some(version)) => format!("({name} {version})"),
+            _ => "(no distribution says that it owns it)".to_owned(),
         };
-        let code = report.exit() as u8;
-        let code = if code == 0 { String::new() } else { format!(" (exit {code})") };
-        let _ = writeln!(self.text, "{BOLD}{command}{RESET}: {color}{word}{RESET}{code}");
+        page.line(&name_of(&tree.role), &format!("{} {distribution}", tree.path.path));
     }
+}
+
+/// All that makes the exit code other than 0, and warnings.
+fn findings(page: &mut Page<'_>, report: &Report, look: Look) {
+    let refused = report.undo.iter().flat_map(|undo| &undo.refused);
+    let all: Vec<&Conflict> = report.dedup.iter().flat_map(|d| &d.conflicts).chain(refused).collect();
+    let mut by_reason: BTreeMap<(bool, &str), Vec<&Conflict>> = BTreeMap::new();
+    for conflict in all {
+        by_reason.entry((conflict.allowed, &conflict.reason)).or_default().push(conflict);
+    }
+    for ((allowed, reason), conflicts) in by_reason {
+        let (label, color) = if allowed { ("allowed", YELLOW) } else { ("refused", RED) };
+        page.colored(label, color, &format!("{}: {reason}", count(conflicts.len() as u64, "path")));
+        page.few(conflicts.iter().map(|c| {
+            let other = c.other.as_ref().map(|other| format!(" ({other})")).unwrap_or_default();
+            format!("{}: {}{other}", c.path.path, c.detail)
+        }));
+    }
+    let refused: Vec<&PatchReport> = report.patches.iter().filter(|p| p.is_refused()).collect();
+    patches(page, &refused, RED);
+    for check in report.checks.iter().filter(|check| check.failed()) {
+        failed(page, check, look);
+    }
+    for warning in &report.warnings {
+        page.colored("warning", YELLOW, &format!("{} [{}]", warning.text, warning.name));
+    }
+    for run in report.runs.iter().filter(|run| run.state.contains("interrupted")) {
+        page.colored("interrupted", YELLOW, &format!("run {} ({}, {})", run.id, run.command, run.started));
+    }
+}
+
+fn patches(page: &mut Page<'_>, patches: &[&PatchReport], color: &str) {
+    for (label, text) in patches.iter().flat_map(|patch| patch.lines()) {
+        page.colored(&label, color, &text);
+    }
+}
+
+fn failed(page: &mut Page<'_>, check: &CheckResult, look: Look) {
+    let mut detail = check.detail.lines();
+    let first = detail.next().unwrap_or_default();
+    page.colored(&name_of(&check.verdict), RED, &format!("{}: {first}{}", check.name, seconds(check)));
+    detail.for_each(|line| page.quoted(line));
+    if let Some(output) = &check.output {
+        let lines: Vec<&str> = output.trim_end().lines().collect();
+        let shown = if look.no_truncate { lines.len() } else { OUTPUT_LINES };
+        let cut = lines.len().saturating_sub(shown);
+        if cut > 0 {
+            page.under(&format!("its last output ({cut} lines before it: --no-truncate):"));
+        }
+        page.quoted(&lines[cut..].join("\n"));
+    }
+    if let Some(reason) = &check.reason {
+        page.under(&format!("checked because {reason}"));
+    }
+}
+
+fn seconds(check: &CheckResult) -> String {
+    let shown = check.kind == Kind::Smoke && check.seconds >= 0.05;
+    if shown { format!(" ({:.1} s)", check.seconds) } else { String::new() }
+}
+
+fn merged(page: &mut Page<'_>, dedup: &Dedup, report: &Report, look: Look) {
+    let would = report.dry_run || report.command == "status";
+    let color = if would { YELLOW } else { GREEN };
+    if !dedup.linked.is_empty() {
+        let kinds: Vec<String> =
+            [("hard-link", "hard link"), ("copy", "copy"), ("reversed", "reversed link")]
+                .iter()
+                .map(|(was, one)| (dedup.linked.iter().filter(|l| l.was == *was).count() as u64, one))
+                .filter(|(n, _)| *n > 0)
+                .map(|(n, one)| count(n, one))
+                .collect();
+        let freed = match (dedup.bytes_freed, would) {
+            (0, _) => String::new(),
+            (bytes, true) => format!("; {} can be freed", mib(bytes)),
+            (bytes, false) => format!("; {} freed", mib(bytes)),
+        };
+        let names = count(dedup.linked.len() as u64, "library name");
+        let label = if would { "to merge" } else { "merged" };
+        page.colored(label, color, &format!("{names}: {}{freed}", kinds.join(", ")));
+        if look.verbose || look.no_truncate {
+            page.few(dedup.linked.iter().map(|l| format!("{} -> {}", l.path.path, l.target)));
+        }
+    }
+    if !dedup.relinked.is_empty() {
+        let entries = count(dedup.relinked.len() as u64, "device-manifest entry");
+        page.colored(if would { "to re-link" } else { "re-linked" }, color, &entries);
+    }
+}
+
+fn undone(page: &mut Page<'_>, undo: &Undo, dry_run: bool) {
+    if undo.runs.is_empty() {
+        return;
+    }
+    let already =
+        if undo.already > 0 { format!(", {} as before already", undo.already) } else { String::new() };
+    let text = format!("run {}: {}{already}", undo.runs.join(", "), count(undo.restored, "path"));
+    page.colored(if dry_run { "to undo" } else { "undone" }, if dry_run { YELLOW } else { GREEN }, &text);
+}
+
+/// Checks that hold: a line each where they were asked for, one for all where they are a part of more.
+fn passed(page: &mut Page<'_>, report: &Report, look: Look) {
+    let ok: Vec<&CheckResult> = report.checks.iter().filter(|c| c.verdict == Verdict::Ok).collect();
+    if report.command == "run" && !look.verbose && !ok.is_empty() {
+        let names: Vec<&str> = ok.iter().map(|check| check.name.as_str()).collect();
+        page.colored("ok", GREEN, &format!("{}: {}", count(ok.len() as u64, "check"), names.join(", ")));
+    } else {
+        for check in ok {
+            page.colored("ok", GREEN, &format!("{}: {}{}", check.name, check.detail, seconds(check)));
+        }
+    }
+    for check in report.checks.iter().filter(|c| !c.failed() && c.verdict != Verdict::Ok) {
+        let detail = check.detail.lines().next().unwrap_or_default();
+        let tolerated = if check.tolerated { " (tolerated)" } else { "" };
+        let color = if check.tolerated { YELLOW } else { "" };
+        page.colored(&name_of(&check.verdict), color, &format!("{}: {detail}{tolerated}", check.name));
+    }
+}
+
+fn unchanged(page: &mut Page<'_>, dedup: &Dedup, look: Look) {
+    if dedup.already > 0 {
+        page.line("already", &format!("{} to the owner's file", count(dedup.already, "link")));
+    }
+    if dedup.left_alone.is_empty() {
+        return;
+    }
+    let mut by_reason: BTreeMap<&str, u64> = BTreeMap::new();
+    for left in &dedup.left_alone {
+        *by_reason.entry(&left.reason).or_default() += 1;
+    }
+    let kinds: Vec<String> = by_reason.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
+    page.line("left alone", &kinds.join(", "));
+    if look.verbose {
+        page.few(dedup.left_alone.iter().map(|l| format!("{}: {} ({})", l.path.path, l.reason, l.detail)));
+    }
+}
+
+fn rest(page: &mut Page<'_>, report: &Report, look: Look) {
+    for allowed in &report.allowed {
+        page.line(&allowed.state, &format!("{}: {}", allowed.name, allowed.reason));
+    }
+    for name in &report.skipped {
+        page.line("skipped", &format!("{name} (--skip)"));
+    }
+    for note in &report.notes {
+        page.line("note", note);
+    }
+    if let Some(journal) = &report.journal {
+        page.line("recorded", &format!("run {}; rocm-fixup undo takes it back", journal.id));
+        if look.verbose {
+            page.under(&journal.path.path);
+        }
+    }
+    for next in &report.next {
+        page.exactly("next", next);
+    }
+    if let Some(trouble) = report.error.as_ref().filter(|_| look.alone) {
+        page.colored("error", RED, &trouble.message);
+        trouble.hint.iter().for_each(|hint| page.exactly("hint", hint));
+    }
+}
+
+fn verdict(page: &mut Page<'_>, report: &Report) {
+    let found = report.environment.as_ref().is_some_and(|e| !e.trees.is_empty());
+    let worked = found || !report.patches.is_empty() || !report.checks.is_empty();
+    let (color, word) = match report.exit() {
+        Exit::Done if report.command == "locate" => return,
+        Exit::Done if !worked => (GREEN, "nothing to do"),
+        Exit::Done if report.command == "status" => (GREEN, "sound"),
+        Exit::Done if report.dry_run => (GREEN, "nothing was written"),
+        Exit::Done => (GREEN, "ok"),
+        Exit::Unsound if report.checks.iter().any(CheckResult::failed) => (RED, "a check failed"),
+        Exit::Unsound => (YELLOW, "pending"),
+        Exit::Refused if report.error.is_some() => (RED, "refused"),
+        Exit::Refused => (RED, "refused what is named above; it was left untouched"),
+        Exit::Failed | Exit::Usage => (RED, "failed"),
+    };
+    let code = match report.exit() as u8 {
+        0 => String::new(),
+        code => format!(" (exit {code})"),
+    };
+    let _ = writeln!(page.text, "{BOLD}{}{RESET}: {color}{word}{RESET}{code}", report.command);
+}
+
+/// The stable kebab-case name.
+fn name_of<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }

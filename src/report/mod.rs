@@ -11,6 +11,7 @@ use crate::error::{Exit, Hint, exit_of, message};
 
 pub mod github;
 pub mod human;
+pub mod json;
 
 /// The whole report of one command.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -26,7 +27,7 @@ pub struct Report {
     pub exit_code: u8,
     pub environment: Option<Environment>,
     pub dedup: Option<Dedup>,
-    pub patches: Vec<PatchReport>,
+    pub patches: Vec<crate::patch::report::PatchReport>,
     pub checks: Vec<crate::check::CheckResult>,
     /// Where the run is recorded; null where nothing was changed.
     pub journal: Option<JournalRef>,
@@ -255,22 +256,5 @@ impl Report {
             None if self.unsound() => Exit::Unsound,
             None => Exit::Done,
         }
-    }
-}
-
-/// Stub.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct PatchReport {
-    pub name: String,
-}
-impl PatchReport {
-    pub fn is_refused(&self) -> bool {
-        false
-    }
-    pub fn is_pending(&self) -> bool {
-        false
-    }
-    pub fn lines(&self) -> Vec<(String, String)> {
-        vec![]
     }
 }

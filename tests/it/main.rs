@@ -3,7 +3,6 @@
     clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::panic,
-    clippy::disallowed_macros,
     reason = "tests make their own input and fail by panicking"
 )]
 
@@ -13,6 +12,11 @@ mod dedup_random;
 mod libraries;
 mod locate;
 mod patch_cases;
+mod patch_corpora;
+mod patch_differential;
+mod patch_packages;
+mod patch_places;
+mod patch_properties;
 mod python;
 mod python_support;
 mod recipe;
@@ -20,5 +24,6 @@ mod reference;
 mod require;
 mod sdk_tree;
 mod shape;
+mod site;
 mod smoke;
 mod snapshot;

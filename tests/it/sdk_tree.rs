@@ -97,7 +97,7 @@ impl Builder {
             devel/bin/amdclang hardlink core/bin/amdclang
             devel/bin/hipcc text '#!/bin/sh'
             devel/include/hip.h text '#pragma once'
-            devel/lib/libonly_here.so.1 library libonly_here.so.1 1
+            devel/lib/libonly_here.so.1 library libonly_here.so.1 1+
             devel/lib/libonly_here.so symlink libonly_here.so.1
             devel/llvm symlink lib/llvm
             libraries/lib/kernels/gfx942.co text kernels
@@ -305,8 +305,9 @@ fn object(options: &str, seed: &str) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
         let (source, output) = (dir.path().join("x.c"), dir.path().join("x.out"));
         let main = if options.contains("pie") { "int main(void) { return 0; }" } else { "" };
-        let text =
-            format!("const char seed[] = \"{seed:0>8}\"; const char *f(void) {{ return seed; }} {main}\n");
+        let more = if seed.ends_with('+') { "x".repeat(8192) } else { String::new() };
+        let code = "const char *f(void) { return seed; }";
+        let text = format!("const char seed[] = \"{seed:0>8}{more}\"; {code} {main}\n");
         fs::write(&source, text).unwrap();
         let done = Command::new("cc")
             .args(options.split(' '))

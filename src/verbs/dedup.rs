@@ -1,9 +1,9 @@
-//! `dedup`, `undo` and `locate`: from an image to a report, each step a call into the module that does it.
+//! `dedup`: from an image to a plan, and from what was made of it to the report.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 
 use crate::apply::Outcome;
 use crate::cli;
@@ -12,15 +12,15 @@ use crate::discover::DevelState;
 use crate::error::{Exit, Hint};
 use crate::journal::Journal;
 use crate::model::{Entry, Plan, Role, Source};
-use crate::report::{Conflict, Dedup, LeftAlone, Linked, PathText, Report, Undo};
+use crate::report::{Conflict, Dedup, LeftAlone, Linked, PathText, Report};
 use crate::session::Session;
-use crate::undo;
+use crate::verbs::refusals;
 
-/// Plans the merge of duplicate libraries; the report tells what is to be done until [`dedup_done`] corrects it.
+/// Plans the merge of duplicate libraries; the report tells what is to be done until [`done`] corrects it.
 ///
 /// # Errors
 /// When the trees can't be read, or devel is not expanded (exit 3).
-pub fn plan_dedup(
+pub fn plan(
     session: &Session<'_>,
     options: &cli::Dedup,
     hash: bool,
@@ -121,7 +121,7 @@ fn name_of<T: serde::Serialize>(value: &T) -> String {
 }
 
 /// Corrects the report by what was really done: refused groups were not merged.
-pub fn dedup_done(planned: &DedupPlan, outcome: &Outcome, plan: &Plan, report: &mut Report) {
+pub fn done(planned: &DedupPlan, outcome: &Outcome, plan: &Plan, report: &mut Report) {
     let made: HashSet<PathBuf> = outcome.made.iter().map(|i| plan.absolute(&plan.changes[*i].at)).collect();
     let Some(dedup) = &mut report.dedup else { return };
     let kept = |path: &Path| made.contains(path);
@@ -132,70 +132,7 @@ pub fn dedup_done(planned: &DedupPlan, outcome: &Outcome, plan: &Plan, report: &
     if dedup.linked.len() < planned.linked.len() {
         dedup.bytes_freed = dedup.linked.iter().filter(|l| l.was == "copy").map(|l| l.bytes).sum();
     }
-    dedup.conflicts.extend(refusals(outcome));
-}
-
-/// Changes that were refused while they were made.
-#[must_use]
-pub fn refusals(outcome: &Outcome) -> Vec<Conflict> {
-    let refused = outcome.refused.iter().map(|refused| Conflict {
-        path: PathText::from(refused.path.as_path()),
-        other: None,
-        reason: "changed".to_owned(),
-        detail: refused.reason.clone(),
-        allowed: false,
-    });
-    refused.collect()
-}
-
-/// Takes back one run, or all of them.
-///
-/// # Errors
-/// When the run isn't recorded, or something can't be read or written.
-pub fn undo(session: &mut Session<'_>, args: &cli::Undo, report: &mut Report) -> anyhow::Result<()> {
-    session.prepare()?;
-    let journals = session.journals()?;
-    let mut runs = session.runs(&journals)?;
-    let mut told = Undo::default();
-    if let Some(id) = &args.id {
-        runs.retain(|(_, run)| run.record.id == *id);
-        if runs.is_empty() {
-            return Err(anyhow!("no run {id} is recorded").context(Hint::new("rocm-fixup status names them")));
-        }
-    }
-    if runs.is_empty() {
-        report.notes.push("nothing to undo: no run is recorded".to_owned());
-    }
-    let allowed = session.allowed();
-    while let Some((journal, run)) = runs.pop() {
-        let record = &run.record;
-        if session.global.dry_run {
-            told.restored += record.plan.changes.len() as u64;
-        } else {
-            let undone = undo::undo(record, &journals[journal], &allowed)
-                .with_context(|| format!("can't undo run {}", record.id))
-                .map_err(|e| {
-                    e.context(Hint::new(
-                        "mend the cause and type rocm-fixup undo again: it goes on from here",
-                    ))
-                })?;
-            told.restored += undone.restored.len() as u64;
-            told.already += undone.already as u64;
-            told.refused.extend(undone.refused.iter().map(|refused| Conflict {
-                path: PathText::from(refused.path.as_path()),
-                other: None,
-                reason: "changed".to_owned(),
-                detail: refused.reason.clone(),
-                allowed: false,
-            }));
-        }
-        told.runs.push(record.id.clone());
-        if !(args.all || (record.continues && args.id.is_none())) {
-            break;
-        }
-    }
-    report.undo = Some(told);
-    Ok(())
+    dedup.conflicts.extend(refusals(&outcome.refused));
 }
 
 /// What to do next, and what a container's file system means for what was done (facts.md, section 2).

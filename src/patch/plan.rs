@@ -1,0 +1,207 @@
+//! From patches and what is on disk to a plan: all of a run's changes or none. Looks, never writes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::build::{Builder, Edited};
+use super::chain::{self, Link, Outcome};
+use super::conflict::Conflict;
+use super::parse::{FilePatch, Kind};
+use super::read::{self, Found, Seen};
+use super::report::PatchReport;
+use super::target::Ground;
+use super::verdict::Known;
+use super::{effects, explain};
+use crate::model::{Meta, Plan, RelPath};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Apply,
+    Revert,
+}
+
+/// How a run was asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    pub direction: Direction,
+    /// Change files whose content the recipe doesn't know, where the patch fits strictly.
+    pub allow_drift: bool,
+    /// The patches to look at; all if empty.
+    pub names: &'a [String],
+}
+
+/// What a run would do.
+#[derive(Clone, Debug, Default)]
+pub struct Planned {
+    /// Empty if anything was refused: all or nothing.
+    pub plan: Plan,
+    /// What was found, before any change; [`PatchReport::applied`] and [`PatchReport::reverted`] tell of afterwards.
+    pub patches: Vec<PatchReport>,
+    /// What concerns no single patch.
+    pub notes: Vec<String>,
+    pub refused: bool,
+}
+
+/// A patch with the files that it is about.
+pub(super) struct Job<'p> {
+    pub report: PatchReport,
+    /// Whether the recipe knows the files, so that another content is drift.
+    pub knows: bool,
+    pub files: Vec<JobFile<'p>>,
+    /// What to say of versions beside a conflict, and what to do about it.
+    pub advice: String,
+}
+
+#[derive(Clone)]
+pub(super) struct JobFile<'p> {
+    pub root: PathBuf,
+    pub path: RelPath,
+    pub patch: &'p FilePatch<'p>,
+    pub known: Option<Known>,
+    pub distribution: Option<String>,
+}
+
+/// Files, each read once.
+#[derive(Default)]
+pub(super) struct Files(BTreeMap<(PathBuf, RelPath), Found>);
+
+impl Files {
+    pub(super) fn get(&mut self, root: &Path, path: &RelPath) -> Result<&Found> {
+        let key = (root.to_path_buf(), path.clone());
+        Ok(match self.0.entry(key) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(entry) => entry.insert(read::read(root, path)?),
+        })
+    }
+}
+
+/// Judges all jobs and, if none is refused, plans their changes in one group.
+pub(super) fn run(
+    mut jobs: Vec<Job<'_>>,
+    mut files: Files,
+    ground: &Ground<'_>,
+    options: &Options<'_>,
+) -> Result<Planned> {
+    // Links of one file in the order of the jobs: (job, index in the job).
+    let mut by_file: BTreeMap<(PathBuf, RelPath), Vec<(usize, usize)>> = BTreeMap::new();
+    for (j, job) in jobs.iter().enumerate() {
+        for (f, file) in job.files.iter().enumerate() {
+            by_file.entry((file.root.clone(), file.path.clone())).or_default().push((j, f));
+        }
+    }
+    let mut outcomes: Vec<Vec<Option<Outcome>>> =
+        jobs.iter().map(|job| vec![None; job.files.len()]).collect();
+    let mut edited = Vec::new();
+    let mut shared = Vec::new();
+    for ((root, path), places) in &by_file {
+        let file_of = |&(j, f): &(usize, usize)| jobs[j].files.get(f);
+        let links: Vec<Link<'_>> =
+            places.iter().filter_map(file_of).map(|f| Link { patch: f.patch, known: f.known }).collect();
+        let found = files.get(root, path)?;
+        let (seen, chained) = match judged(found, &links, options.direction) {
+            Ok(judged) => judged,
+            Err(unfit) => {
+                places.iter().for_each(|&(j, f)| outcomes[j][f] = Some(Outcome::Conflict(unfit.clone())));
+                continue;
+            }
+        };
+        if let Some(seen) =
+            seen.filter(|seen| seen.links > 1 && Some(&seen.bytes) != chained.content.as_ref())
+        {
+            let name = root.join(path.as_path());
+            let text =
+                format!("`{}` was shared with {} other names (hard links)", name.display(), seen.links - 1);
+            shared.extend(places.iter().map(|&(j, _)| (j, text.clone())));
+        }
+        if seen.map(|s| &s.bytes) != chained.content.as_ref() {
+            edited.push(Edited {
+                root: root.clone(),
+                path: path.clone(),
+                distribution: places.first().and_then(file_of).and_then(|f| f.distribution.clone()),
+                before: seen.cloned(),
+                after: chained.content,
+            });
+        }
+        for (&(j, f), outcome) in places.iter().zip(chained.outcomes) {
+            outcomes[j][f] = Some(outcome);
+        }
+    }
+    for (j, text) in shared {
+        jobs[j].report.notes.push(text);
+    }
+    for (job, outcomes) in jobs.iter_mut().zip(outcomes) {
+        explain::outcomes(job, outcomes, options);
+    }
+    let new_meta = new_metas(&jobs, &mut files, &edited)?;
+    let patches: Vec<PatchReport> = jobs.into_iter().map(|job| job.report).collect();
+    let mut planned = Planned { refused: patches.iter().any(|p| p.refused), patches, ..Planned::default() };
+    if !planned.refused {
+        let mut builder =
+            Builder { plan: Plan::default(), notes: Vec::new(), new_meta: Meta::default_file(0, 0) };
+        for (file, meta) in edited.iter().zip(new_meta) {
+            builder.new_meta = meta;
+            builder.change(&file.root, &file.path, file.before.clone(), file.after.clone());
+        }
+        effects::add(&mut builder, &edited, ground)?;
+        planned.plan = builder.plan;
+        planned.notes = builder.notes;
+        planned.notes.sort();
+        planned.notes.dedup();
+    }
+    Ok(planned)
+}
+
+/// The file as it was seen, and what the links make of it.
+fn judged<'f>(
+    found: &'f Found,
+    links: &[Link<'_>],
+    direction: Direction,
+) -> Result<(Option<&'f Seen>, chain::Chained), Box<Conflict>> {
+    let seen = match found {
+        Found::File(seen) => Some(seen),
+        Found::Absent { .. } => None,
+        Found::NoDirectory => {
+            let creates = |link: &Link<'_>| matches!(link.patch.kind, Kind::Create(_));
+            if direction == Direction::Apply && links.iter().any(creates) {
+                return Err(Box::new(Conflict::Unfit(
+                    "there is no directory to make the file in".to_owned(),
+                )));
+            }
+            None
+        }
+        Found::Unfit(why) => return Err(Box::new(Conflict::Unfit(why.clone()))),
+    };
+    let bytes = seen.map(|seen| seen.bytes.as_slice());
+    let chained = match direction {
+        Direction::Apply => chain::apply(bytes, links),
+        Direction::Revert => chain::revert(bytes, links),
+    };
+    Ok((seen, chained))
+}
+
+/// Mode and owner for each edited file, should it be made anew: the mode that its patch says, the directory's owner.
+fn new_metas(jobs: &[Job<'_>], files: &mut Files, edited: &[Edited]) -> Result<Vec<Meta>> {
+    let mut metas = Vec::with_capacity(edited.len());
+    for file in edited {
+        let mut meta = Meta::default_file(0, 0);
+        if let Found::Absent { uid, gid } = files.get(&file.root, &file.path)? {
+            (meta.uid, meta.gid) = (*uid, *gid);
+        }
+        let links = jobs.iter().flat_map(|job| &job.files);
+        for link in links.filter(|f| f.root == file.root && f.path == file.path) {
+            if let Kind::Create(mode) = link.patch.kind {
+                meta.mode = mode;
+            }
+        }
+        metas.push(meta);
+    }
+    Ok(metas)
+}
+
+impl Meta {
+    fn default_file(uid: u32, gid: u32) -> Self {
+        Self { mode: 0o644, uid, gid, xattrs: Vec::new() }
+    }
+}

@@ -1,0 +1,186 @@
+//! `patch`: from a recipe or a folder of patches to a plan, and from what was made of it to the report.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow};
+
+use crate::apply::Outcome;
+use crate::cli;
+use crate::dist;
+use crate::error::{Exit, Hint};
+use crate::ground::is_within;
+use crate::model::Distribution;
+use crate::patch::lint::Origin;
+use crate::patch::plan::{Direction, Options, Planned};
+use crate::patch::report::State;
+use crate::patch::target::{self, Ground};
+use crate::patch::{self, Plain};
+use crate::recipe::Recipe;
+use crate::recipe::when::Facts;
+use crate::report::Report;
+use crate::session::Session;
+use crate::verbs::recipe::{Loaded, read_patch};
+
+/// What conditions and targets are about, gathered once.
+pub struct Known {
+    pub distributions: Vec<Distribution>,
+}
+
+impl Known {
+    #[must_use]
+    pub fn of(session: &Session<'_>) -> Self {
+        Self { distributions: dist::all(&session.env.site_packages) }
+    }
+
+    #[must_use]
+    pub fn facts<'a>(&'a self, session: &'a Session<'_>) -> Facts<'a> {
+        Facts {
+            distributions: &self.distributions,
+            env: &variable,
+            glibc: session.env.glibc.as_deref(),
+            python: session.env.interpreter.as_ref().map(|i| i.version.as_str()),
+            arch: std::env::consts::ARCH,
+        }
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Plans the patches of a recipe, less those that `--skip` or an allowance leaves out.
+///
+/// # Errors
+/// See [`patch::of_recipe`].
+pub fn of_recipe(
+    session: &Session<'_>,
+    known: &Known,
+    loaded: &Loaded,
+    options: &Options<'_>,
+    report: &mut Report,
+) -> Result<Planned> {
+    let ground = Ground { site_packages: &session.env.site_packages, facts: known.facts(session) };
+    let origin = if loaded.is_embedded() { Origin::Shipped } else { Origin::User };
+    let planned = |names: &[String]| -> Result<Planned> {
+        if names.is_empty() && !loaded.recipe.patch.is_empty() && options.names.is_empty() {
+            return Ok(Planned::default());
+        }
+        let options = Options { names, ..*options };
+        patch::of_recipe(&loaded.recipe, &|file| loaded.patch_file(file), origin, &ground, &options)
+    };
+    let mut names = selected(&loaded.recipe, options.names, &session.global.skip);
+    if loaded.recipe.patch.is_empty() {
+        return Ok(Planned::default());
+    }
+    let mut found = planned(&names)?;
+    // All or nothing: patches whose refusal is allowed must not hold up the others.
+    let allowed = |name: &str| !session.global.no_allow && loaded.allows(name).is_some();
+    let (refused, stopped): (Vec<_>, Vec<_>) =
+        found.patches.iter().filter(|p| p.refused).cloned().partition(|p| allowed(&p.name));
+    if !refused.is_empty() && stopped.is_empty() {
+        names.retain(|name| !refused.iter().any(|p| p.name == *name));
+        found = planned(&names)?;
+        found.patches.extend(refused);
+    }
+    report.notes.extend(found.notes.drain(..));
+    Ok(found)
+}
+
+/// The names of the patches that are asked for.
+fn selected(recipe: &Recipe, named: &[String], skip: &[String]) -> Vec<String> {
+    let all = recipe.patch.iter().map(|patch| patch.name.clone());
+    let wanted: Vec<String> = if named.is_empty() { all.collect() } else { named.to_vec() };
+    wanted.into_iter().filter(|name| !skip.contains(name)).collect()
+}
+
+/// Plans the plain patches of a folder, in the order of their names.
+///
+/// # Errors
+/// When the folder has none, or one can't be read; see [`patch::of_files`].
+pub fn of_folder(
+    session: &Session<'_>,
+    known: &Known,
+    args: &cli::Patch,
+    dir: &Path,
+    options: &Options<'_>,
+) -> Result<Planned> {
+    let doing = || format!("can't read the folder `{}`", dir.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).with_context(doing).context(Exit::Usage)? {
+        let path = entry.with_context(doing)?.path();
+        if [Some(OsStr::new("patch")), Some(OsStr::new("diff"))].contains(&path.extension()) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        let hint = Hint::new("patches there are named *.patch or *.diff");
+        return Err(anyhow!("there is no patch in `{}`", dir.display()).context(hint).context(Exit::Usage));
+    }
+    let mut patches = Vec::new();
+    for path in files {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        patches.push(Plain { name, bytes: read_patch(&path).context(Exit::Usage)? });
+    }
+    let ground = Ground { site_packages: &session.env.site_packages, facts: known.facts(session) };
+    patch::of_files(&patches, Some(args.strip), None, &ground, options)
+}
+
+/// The directories outside of site-packages in which a recipe's patches may change files.
+#[must_use]
+pub fn extra_roots(session: &Session<'_>, known: &Known, recipe: &Recipe) -> Vec<std::path::PathBuf> {
+    let ground = Ground { site_packages: &session.env.site_packages, facts: known.facts(session) };
+    let copies =
+        recipe.patch.iter().filter_map(|patch| target::copies(&patch.target, &ground).ok()).flatten();
+    copies.map(|copy| copy.root).collect()
+}
+
+/// Lets undo and tidying reach what recorded runs changed outside of site-packages, where their recipe still says so.
+///
+/// # Errors
+/// When a journal is damaged or not to be trusted.
+pub fn widen(session: &mut Session<'_>) -> Result<()> {
+    let journals = session.journals()?;
+    let allowed = session.allowed();
+    let runs = session.runs(&journals)?;
+    let outside =
+        runs.iter().filter(|(_, run)| !run.record.plan.roots.iter().all(|r| is_within(r, &allowed)));
+    let recipes: Vec<Option<String>> = outside.map(|(_, run)| run.record.recipe.clone()).collect();
+    for recipe in recipes {
+        // A recipe that is gone widens nothing: undo then refuses, and names the place.
+        if let Ok(loaded) = Loaded::load(recipe.as_deref()) {
+            let roots = extra_roots(session, &Known::of(session), &loaded.recipe);
+            session.extra_roots.extend(roots);
+        }
+    }
+    Ok(())
+}
+
+/// What the report says once the plan was carried out, or was not.
+pub fn done(planned: Planned, outcome: &Outcome, made: bool, direction: Direction, report: &mut Report) {
+    let told = planned.patches.into_iter().map(|patch| match (made, direction) {
+        (true, Direction::Apply) => patch.applied(),
+        (true, Direction::Revert) => patch.reverted(),
+        (false, _) => patch,
+    });
+    report.patches = told.collect();
+    let changed: Vec<_> = outcome.refused.iter().map(|r| (r.path.clone(), r.reason.clone())).collect();
+    for patch in &mut report.patches {
+        for (path, reason) in &changed {
+            if patch.files.iter().any(|file| Path::new(&file.path) == path) {
+                patch.refused = true;
+                patch.state = State::Conflict;
+                patch.notes.push(format!("`{}`: {reason}", path.display()));
+            }
+        }
+    }
+}
+
+/// Where a name is given, its absence is an error.
+pub fn insist(names: &[String], report: &mut Report) {
+    for patch in report.patches.iter_mut().filter(|patch| names.contains(&patch.name)) {
+        let absent = matches!(patch.state, State::NotInstalled | State::Skipped | State::NotApplicable);
+        patch.refused |= absent;
+    }
+}

@@ -1,0 +1,64 @@
+//! What can go wrong at a call, as an option of strace, and how it is written in a replay line.
+
+use crate::calls::Call;
+
+/// The faults of the sweep.
+pub const ALL: [&str; 8] = ["KILL", "EIO", "ENOSPC", "EINTR", "EPERM", "EXDEV", "EMFILE", "EROFS"];
+
+/// One fault at one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub call: String,
+    pub nth: usize,
+    pub what: String,
+    /// From this call on, every one of the same name.
+    pub forever: bool,
+}
+
+impl Fault {
+    pub fn new(call: &Call, what: &str, forever: bool) -> Self {
+        Self { call: call.name.clone(), nth: call.nth, what: what.to_owned(), forever }
+    }
+
+    /// Every fault at `call`, once and from then on; a kill is both.
+    pub fn all(call: &Call) -> Vec<Self> {
+        let both = |what: &&str| [false, true].map(|forever| Self::new(call, what, forever));
+        ALL.iter().flat_map(both).filter(|fault| !(fault.forever && fault.what == "KILL")).collect()
+    }
+
+    /// The options for strace. A signal that interrupts for ever would be a hang of any program: thrice must do.
+    pub fn options(&self) -> Vec<String> {
+        let when = match (self.forever, self.what.as_str()) {
+            (true, "EINTR") => format!("{}..{}", self.nth, self.nth + 2),
+            (true, _) => format!("{}+", self.nth),
+            (false, _) => self.nth.to_string(),
+        };
+        let what = match self.what.as_str() {
+            "KILL" => "signal=SIGKILL".to_owned(),
+            "SKIP" => "retval=0".to_owned(),
+            error => format!("error={error}"),
+        };
+        let call = &self.call;
+        vec![
+            "--seccomp-bpf".to_owned(),
+            "-e".to_owned(),
+            format!("trace={call}"),
+            "-e".to_owned(),
+            format!("inject={call}:{what}:when={when}"),
+        ]
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split(':');
+        let (call, nth, what) = (parts.next()?, parts.next()?, parts.next()?);
+        let forever = nth.ends_with('+');
+        let nth = nth.trim_end_matches('+').parse().ok()?;
+        Some(Self { call: call.to_owned(), nth, what: what.to_owned(), forever })
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}{}:{}", self.call, self.nth, if self.forever { "+" } else { "" }, self.what)
+    }
+}
