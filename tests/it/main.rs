@@ -9,6 +9,7 @@
 mod apply;
 mod dedup_plan;
 mod dedup_random;
+mod libraries;
 mod locate;
 mod patch_cases;
 mod patch_corpora;
