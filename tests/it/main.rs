@@ -12,5 +12,7 @@ mod patch_differential;
 mod patch_packages;
 mod patch_places;
 mod patch_properties;
+mod patch_pypi;
+mod patch_speed;
 mod recipe;
 mod site;
