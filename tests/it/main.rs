@@ -3,7 +3,8 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::disallowed_methods,
-    reason = "tests fail by panicking and write"
+    clippy::disallowed_macros,
+    reason = "tests fail by panicking, write and print"
 )]
 
 mod patch_cases;
