@@ -4,6 +4,9 @@
     clippy::unwrap_used,
     clippy::panic,
     reason = "tests make their own input and fail by panicking"
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "tests fail by panicking, write and print"
 )]
 
 mod apply;
@@ -19,6 +22,8 @@ mod patch_places;
 mod patch_properties;
 mod python;
 mod python_support;
+mod patch_pypi;
+mod patch_speed;
 mod recipe;
 mod reference;
 mod require;
