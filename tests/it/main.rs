@@ -4,9 +4,6 @@
     clippy::unwrap_used,
     clippy::panic,
     reason = "tests make their own input and fail by panicking"
-    clippy::disallowed_methods,
-    clippy::disallowed_macros,
-    reason = "tests fail by panicking, write and print"
 )]
 
 mod apply;
@@ -20,10 +17,10 @@ mod patch_differential;
 mod patch_packages;
 mod patch_places;
 mod patch_properties;
-mod python;
-mod python_support;
 mod patch_pypi;
 mod patch_speed;
+mod python;
+mod python_support;
 mod recipe;
 mod reference;
 mod require;
