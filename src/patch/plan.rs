@@ -52,6 +52,8 @@ pub(super) struct Job<'p> {
     pub files: Vec<JobFile<'p>>,
     /// What to say of versions beside a conflict, and what to do about it.
     pub advice: String,
+    /// What to say where the patch is applied only now.
+    pub late: Option<String>,
 }
 
 #[derive(Clone)]
