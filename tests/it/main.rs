@@ -7,6 +7,7 @@
 )]
 
 mod apply;
+mod cli;
 mod dedup_plan;
 mod dedup_random;
 mod libraries;
