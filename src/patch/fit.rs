@@ -63,8 +63,8 @@ pub enum Why {
     TooMuchWork,
 }
 
-/// Bytes that a search over all hunks of one file may look at: 16 MiB sixty-four times.
-const WORK: usize = 1 << 30;
+/// Bytes that the searches for all hunks of one file may look at: 16 MiB 256 times, about a second.
+const WORK: usize = 1 << 32;
 
 /// Places listed when a hunk is ambiguous.
 const LISTED: usize = 8;
