@@ -88,14 +88,14 @@ pub fn locate_in(options: &Options, around: &Surroundings) -> Result<Environment
         push_new(&mut sites, physical);
     }
     let interpreter = options.python.as_deref().map(interpreters::ask).transpose()?;
-    Ok(Environment::of(interpreter, sites))
+    Environment::of(interpreter, sites)
 }
 
 impl Environment {
     /// What lies in `site_packages`.
-    fn of(interpreter: Option<Interpreter>, site_packages: Vec<PathBuf>) -> Self {
+    fn of(interpreter: Option<Interpreter>, site_packages: Vec<PathBuf>) -> Result<Self> {
         let packages = interpreter.as_ref().map(|i| i.packages.as_slice()).unwrap_or_default();
-        let found = trees::find(&site_packages, packages);
+        let found = trees::find(&site_packages, packages)?;
         let glibc = match &interpreter {
             Some(interpreter) => interpreter.glibc.clone(),
             None => libc::version_of_the_image(),
@@ -105,7 +105,7 @@ impl Environment {
             let why = i.limited.as_ref()?;
             Some(format!("`{}` {why}; it can only name directories", i.command.display()))
         }));
-        Self { interpreter, site_packages, trees: found.trees, glibc, devel: found.devel, notes }
+        Ok(Self { interpreter, site_packages, trees: found.trees, glibc, devel: found.devel, notes })
     }
 
     /// Whether there is anything of the SDK here.

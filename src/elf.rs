@@ -1,8 +1,9 @@
 //! Reads what a loader would read first of an ELF file: type, interpreter, SONAME, needed libraries and versions.
 //! Never maps a file, and reads at most [`BUDGET`] bytes of it whatever its headers claim.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
+use std::io;
 use std::ops::Range;
 
 use object::elf;
@@ -41,8 +42,24 @@ pub struct NotElf(pub String);
 /// # Errors
 /// [`NotElf`], for text, damaged and unreadable files alike.
 pub fn read(file: &File) -> Result<Facts, NotElf> {
-    let cache = ReadCache::new(file);
-    let bounded = Bounded { cache: &cache, left: &Cell::new(BUDGET) };
+    read_or_fail(file).unwrap_or_else(|error| Err(NotElf(format!("can't be read: {error}"))))
+}
+
+/// The same, but a file that can't be read is no answer: it may be a library all the same.
+///
+/// # Errors
+/// Those of `read` and `lseek`.
+pub fn read_or_fail(file: &File) -> io::Result<Result<Facts, NotElf>> {
+    let failed = RefCell::new(None);
+    let facts = read_through(&ReadCache::new(Noting { file, failed: &failed }));
+    match failed.into_inner() {
+        Some(error) => Err(error),
+        None => Ok(facts),
+    }
+}
+
+fn read_through(cache: &ReadCache<Noting<'_>>) -> Result<Facts, NotElf> {
+    let bounded = Bounded { cache, left: &Cell::new(BUDGET) };
     let ident = bounded.read_bytes_at(0, 16).map_err(|()| NotElf("shorter than an ELF header".into()))?;
     if ident[..4] != elf::ELFMAG {
         return Err(NotElf("no ELF magic number".into()));
@@ -54,7 +71,7 @@ pub fn read(file: &File) -> Result<Facts, NotElf> {
     }
 }
 
-fn facts<H: FileHeader<Endian = Endianness>>(data: Bounded<'_>) -> Result<Facts, NotElf> {
+fn facts<H: FileHeader<Endian = Endianness>>(data: Bounded<'_, '_>) -> Result<Facts, NotElf> {
     let damaged = |error: object::read::Error| NotElf(format!("damaged ELF file: {error}"));
     let header = H::parse(data).map_err(damaged)?;
     let endian = header.endian().map_err(damaged)?;
@@ -107,7 +124,7 @@ const DF_1_PIE: u64 = 0x0800_0000;
 
 /// Walks the version needs. Entries that lie outside the file end the walk: they would end the loader's too.
 fn versions(
-    data: Bounded<'_>,
+    data: Bounded<'_, '_>,
     endian: Endianness,
     start: u64,
     count: u64,
@@ -140,14 +157,50 @@ fn versions(
     found
 }
 
+/// A file that remembers why it could not be read: `ReadCache` forgets that.
+struct Noting<'a> {
+    file: &'a File,
+    failed: &'a RefCell<Option<io::Error>>,
+}
+
+impl Noting<'_> {
+    fn note<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        result.map_err(|error| {
+            let kind = error.kind();
+            if kind != io::ErrorKind::Interrupted {
+                self.failed.replace(Some(error));
+            }
+            kind.into()
+        })
+    }
+}
+
+impl io::Read for Noting<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = (&*self.file).read(buffer);
+        self.note(read)
+    }
+}
+
+impl io::Seek for Noting<'_> {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        let sought = (&*self.file).seek(to);
+        // An offset from a hostile header is no fault of the disk.
+        if sought.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput) {
+            return sought;
+        }
+        self.note(sought)
+    }
+}
+
 /// A file through a cache that refuses to grow beyond a budget: `ReadCache` alone trusts sizes in headers.
 #[derive(Clone, Copy)]
-struct Bounded<'a> {
-    cache: &'a ReadCache<&'a File>,
+struct Bounded<'a, 'f> {
+    cache: &'a ReadCache<Noting<'f>>,
     left: &'a Cell<u64>,
 }
 
-impl Bounded<'_> {
+impl Bounded<'_, '_> {
     fn text(self, at: u64) -> Option<Vec<u8>> {
         let end = at.saturating_add(LONGEST_NAME).min(self.len().ok()?);
         self.read_bytes_at_until(at..end, 0).ok().map(<[u8]>::to_vec)
@@ -159,7 +212,7 @@ impl Bounded<'_> {
     }
 }
 
-impl<'a> ReadRef<'a> for Bounded<'a> {
+impl<'a> ReadRef<'a> for Bounded<'a, '_> {
     fn len(self) -> Result<u64, ()> {
         self.cache.len()
     }

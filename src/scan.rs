@@ -87,8 +87,13 @@ impl Inventory {
     pub fn look_at(&mut self, place: &Place) -> anyhow::Result<()> {
         let known = self.files.contains_key(place)
             || !self.directories.contains_key(&(place.root, place.path.parent().to_path_buf()));
-        let there = self.absolute(place).symlink_metadata().is_ok();
-        if known || !there { Ok(()) } else { self.record(place.clone()) }
+        let path = self.absolute(place);
+        match path.symlink_metadata() {
+            _ if known => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error).with_context(|| format!("can't look at `{}`", path.display())),
+            Ok(_) => self.record(place.clone()),
+        }
     }
 
     fn record(&mut self, place: Place) -> anyhow::Result<()> {

@@ -34,7 +34,7 @@ pub fn undo(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::
     journal.begin_undo(record)?;
     let mut undone = Undone::default();
     for (index, change) in record.plan.changes.iter().enumerate().rev() {
-        if ground.holds(&change.at, &change.before, change.seen.as_ref())? {
+        if ground.holds(&change.at, &change.before, change.seen.as_ref())? || is_original(&ground, change)? {
             undone.already += 1;
             continue;
         }
@@ -55,6 +55,15 @@ pub fn undo(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::
         journal.settle(record, Ended::Partial)?
     }
     Ok(undone)
+}
+
+/// Whether the very file that the run found is back. What it was linked to then may have been taken back as well, so
+/// that the link is no witness any more.
+fn is_original(ground: &Ground<'_>, change: &Change) -> anyhow::Result<bool> {
+    let (Some(seen), Entry::Symlink { .. } | Entry::Absent) = (&change.seen, &change.after) else {
+        return Ok(false);
+    };
+    Ok(matches!(ground.look(&change.at)?, Seen::File { id, .. } if id.same_but_ctime(seen)))
 }
 
 /// Bytecode that an interpreter made of a source after the run is stale now, whatever its date says

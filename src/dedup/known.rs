@@ -176,7 +176,7 @@ fn read_headers(inventory: &Inventory, place: &Place) -> Headers {
         if !same {
             return Err(io::Error::other("it has changed since it was looked at"));
         }
-        Ok(match elf::read(&file) {
+        Ok(match elf::read_or_fail(&file)? {
             Err(elf::NotElf(why)) => Headers::NotElf(why),
             Ok(facts) if facts.executable => Headers::Program,
             Ok(facts) if facts.dynamic => Headers::Library { soname: facts.soname },

@@ -80,7 +80,7 @@ fn environment(command: &Path) -> Result<Environment> {
             push_new(&mut sites, physical);
         }
     }
-    Ok(Environment::of(Some(interpreter), sites))
+    Environment::of(Some(interpreter), sites)
 }
 
 /// The interpreters that a shell in this image would use.

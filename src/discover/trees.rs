@@ -2,8 +2,11 @@
 //! reads nothing of the trees themselves.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
 
 use super::{DevelState, push_new};
 use crate::dist;
@@ -24,21 +27,29 @@ const NAMES: [(&[u8], Role, &str); 4] = [
 
 /// The trees in `sites`, and those that `packages` (name, place) say are imported from elsewhere. Core first, devel
 /// last, each physical directory once.
-pub fn find(sites: &[PathBuf], packages: &[(String, PathBuf)]) -> Found {
+///
+/// # Errors
+/// When a directory can't be listed: "nothing there" must not be said of what nobody could look at.
+pub fn find(sites: &[PathBuf], packages: &[(String, PathBuf)]) -> Result<Found> {
     let mut trees: Vec<Tree> = Vec::new();
-    let mut add = |name: &OsStr, path: &Path, site: &Path| {
-        let Some((role, base)) = role_of(name) else { return };
-        let Ok(physical) = path.canonicalize() else { return };
-        if physical.is_dir() && trees.iter().all(|known| known.path != physical) {
+    let mut add = |name: &OsStr, path: &Path, site: &Path| -> Result<()> {
+        let Some((role, base)) = role_of(name) else { return Ok(()) };
+        let looked = path.canonicalize().and_then(|physical| Ok((physical.metadata()?.is_dir(), physical)));
+        let (directory, physical) = match looked {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            looked => looked.with_context(|| format!("can't look at `{}`", path.display()))?,
+        };
+        if directory && trees.iter().all(|known| known.path != physical) {
             let distribution = distribution_of(site, name, base);
             let site_packages = site.to_path_buf();
             trees.push(Tree { role, name: name.to_owned(), path: physical, site_packages, distribution });
         }
+        Ok(())
     };
     let mut tarballs = Vec::new();
     for site in sites {
-        for (name, path) in entries(site) {
-            add(&name, &path, site);
+        for (name, path) in entries(site).with_context(|| format!("can't list `{}`", site.display()))? {
+            add(&name, &path, site)?;
             if name.as_bytes().starts_with(b"rocm_sdk_devel") && !name.as_bytes().ends_with(b".dist-info") {
                 tarballs.extend(
                     ["_devel.tar.xz", "_devel.tar"]
@@ -51,7 +62,7 @@ pub fn find(sites: &[PathBuf], packages: &[(String, PathBuf)]) -> Found {
     }
     for (name, place) in packages {
         if let Some(site) = place.parent().and_then(|parent| parent.canonicalize().ok()) {
-            add(OsStr::new(name), place, &site);
+            add(OsStr::new(name), place, &site)?;
         }
     }
     trees.sort_by_key(|tree| tree.role);
@@ -62,14 +73,17 @@ pub fn find(sites: &[PathBuf], packages: &[(String, PathBuf)]) -> Found {
         (None, true) => DevelState::Expanded,
         (None, false) => DevelState::None,
     };
-    Found { trees, devel }
+    Ok(Found { trees, devel })
 }
 
-fn entries(dir: &Path) -> Vec<(std::ffi::OsString, PathBuf)> {
-    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
-    let mut found: Vec<_> = entries.flatten().map(|entry| (entry.file_name(), entry.path())).collect();
+fn entries(dir: &Path) -> std::io::Result<Vec<(std::ffi::OsString, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        found.push((entry.file_name(), entry.path()));
+    }
     found.sort();
-    found
+    Ok(found)
 }
 
 fn role_of(name: &OsStr) -> Option<(Role, &'static str)> {
@@ -125,11 +139,11 @@ pub fn notes(sites: &[PathBuf], found: &Found) -> Vec<String> {
 pub fn below_prefix(prefix: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for lib in ["lib", "lib64"] {
-        for (name, python) in entries(&prefix.join(lib)) {
+        for (name, python) in entries(&prefix.join(lib)).unwrap_or_default() {
             if name.as_bytes().starts_with(b"python3") {
                 for site in ["site-packages", "dist-packages"] {
-                    let trees =
-                        entries(&python.join(site)).into_iter().filter(|(name, _)| role_of(name).is_some());
+                    let here = entries(&python.join(site)).unwrap_or_default();
+                    let trees = here.into_iter().filter(|(name, _)| role_of(name).is_some());
                     for tree in trees.filter_map(|(_, path)| path.canonicalize().ok()) {
                         push_new(&mut found, tree);
                     }

@@ -64,12 +64,14 @@ impl Point {
     pub fn check(&self, bench: &Bench) -> Check {
         self.reach(bench)?;
         bench.undo_restores()?;
-        self.reach(bench)?;
-        bench.rerun_completes()
+        let refused = self.reach(bench)?;
+        bench.rerun_completes(if refused { &["undo", "--all"] } else { &["undo"] })
     }
 
-    fn reach(&self, bench: &Bench) -> Check {
+    /// Goes through the steps; tells whether one of them refused something.
+    fn reach(&self, bench: &Bench) -> Result<bool, String> {
         bench.reset();
+        let mut refused = false;
         for (phase, fault) in &self.steps {
             let args = phase.args(&self.scene);
             let ran = match fault {
@@ -79,8 +81,9 @@ impl Point {
             let now = bench.state();
             let goal = if *phase == Phase::Run { &bench.after } else { &bench.before };
             judge(bench, &ran, &now, goal, *phase).map_err(|e| format!("{e} [{}]", ran.told()))?;
+            refused |= ran.code == Some(3);
         }
-        Ok(())
+        Ok(refused)
     }
 }
 
@@ -105,7 +108,8 @@ pub fn judge(bench: &Bench, ran: &Ran, now: &State, goal: &State, phase: Phase) 
         Some(1 | 3) => {}
         other => return Err(format!("unexpected end {other:?}")),
     }
-    let mute = ran.log.contains("write(2"); // the fault was that nothing can be said
+    let refused = ran.code == Some(3) && ran.report.is_some(); // the report names it
+    let mute = refused || ran.log.contains("write(2"); // the fault was that nothing can be said
     if ran.code != Some(0) && !mute && !ran.stderr.contains("error") {
         return Err("a failure that names no error".to_owned());
     }

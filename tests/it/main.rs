@@ -7,6 +7,7 @@
 )]
 
 mod apply;
+mod cli;
 mod dedup_plan;
 mod dedup_random;
 mod libraries;
@@ -17,6 +18,8 @@ mod patch_differential;
 mod patch_packages;
 mod patch_places;
 mod patch_properties;
+mod patch_pypi;
+mod patch_speed;
 mod python;
 mod python_support;
 mod recipe;
