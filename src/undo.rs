@@ -127,17 +127,27 @@ pub fn step(ground: &mut Ground<'_>, id: &str, index: usize) -> anyhow::Result<O
     if now == Seen::Absent && change.before == Entry::Absent {
         return Ok(None);
     }
-    let swapped = ground.swap(&change.at, &stage, &now, &change.before, is_big(&change.after));
-    match swapped {
-        Ok(Ok(Swap::Exchanged | Swap::Removed)) => ground.discard(&change.at, &stage).map(|()| None),
-        Ok(Ok(Swap::Created | Swap::Replaced)) => Ok(None),
-        Ok(Err(drift)) => ground.discard(&change.at, &stage).map(|()| Some(drift)),
+    let swap = match ground.swap(&change.at, &stage, &now, &change.before, is_big(&change.after)) {
+        Ok(Ok(swap)) => swap,
+        Ok(Err(drift)) => return ground.discard(&change.at, &stage).map(|()| Some(drift)),
         Err(error) => {
             // The stage goes; the error that stopped us is the one to tell.
             let _ = ground.discard(&change.at, &stage);
-            Err(error)
+            return Err(error);
         }
+    };
+    let out = ground.came_out(&change.at, &stage, &now, swap);
+    if matches!(out, Ok(Ok(()))) {
+        return if matches!(swap, Swap::Exchanged | Swap::Removed) {
+            ground.discard(&change.at, &stage).map(|()| None)
+        } else {
+            Ok(None)
+        };
     }
+    // While it isn't back under its name, the stage must stay: it may hold somebody's file.
+    ground.swap_back(&change.at, &stage, swap)?;
+    ground.discard(&change.at, &stage)?;
+    out.map(Result::err)
 }
 
 fn drifted(now: &Seen) -> &'static str {
