@@ -246,7 +246,9 @@ fn is_ours(ground: &Ground<'_>, change: &Change, staged: &Place, seen: &Seen) ->
         match (seen, entry) {
             (Seen::Symlink { target }, Entry::Symlink { target: ours }) if target == ours => return Ok(true),
             (Seen::File { id, .. }, Entry::File(file)) if id.size == file.size => {
-                let known = change.seen.as_ref().is_some_and(|s| (s.size, s.mtime) == (id.size, id.mtime));
+                // A turned link has no file of its own that was seen: its content is that of the kept file.
+                let mut seen = change.seen.iter().chain(change.keeps.as_ref().map(|(_, kept)| kept));
+                let known = seen.any(|s| (s.size, s.mtime) == (id.size, id.mtime));
                 let same = match file.digest {
                     Some(digest) => {
                         let open = ground.dir(staged)?.open(staged.path.name())?;
