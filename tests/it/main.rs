@@ -13,6 +13,7 @@ mod dedup_random;
 mod libraries;
 mod locate;
 mod patch_cases;
+mod patch_cli;
 mod patch_corpora;
 mod patch_differential;
 mod patch_packages;
