@@ -25,6 +25,7 @@ mod python_support;
 mod recipe;
 mod reference;
 mod require;
+mod screens;
 mod sdk_tree;
 mod shape;
 mod site;
