@@ -17,6 +17,7 @@ mod json_schema;
 mod libraries;
 mod locate;
 mod patch_cases;
+mod patch_cli;
 mod patch_corpora;
 mod patch_differential;
 mod patch_packages;
