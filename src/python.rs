@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
-pub use answer::{Answer, Unfit};
+pub use answer::{Answer, Refusal, Unfit};
 pub use process::{End, Ended};
 use wire::{Line, Markers, Question, Raw};
 
@@ -65,7 +65,7 @@ pub struct Reply {
 /// Asks `command` where things lie, and where `packages` would be imported from.
 ///
 /// # Errors
-/// If it can't be started or gives no answer; with [`Unfit`] in the chain if it is no CPython or a free-threaded one.
+/// If it can't be started or gives no answer; with [`Refusal`] in the chain if it is no CPython or a free-threaded one.
 pub fn directories(command: &Path, packages: &[&str]) -> Result<Interpreter> {
     let packages: Vec<String> = packages.iter().map(ToString::to_string).collect();
     let question = Question::Directories { packages: packages.clone() };
