@@ -149,13 +149,17 @@ impl Run<'_> {
             if self.is_link(*index) {
                 self.stage_one(*index, progress)?;
             }
-            match self.swap_one(*index)? {
-                Ok(swap) => progress.swapped.push((*index, swap)),
+            let (old, swap) = match self.swap_one(*index)? {
+                Ok(swapped) => swapped,
                 Err(drift) => return Ok(Err((*index, drift))),
+            };
+            progress.swapped.push((*index, swap));
+            let at = self.change(*index).at.clone();
+            if let Err(drift) = self.ground.came_out(&at, &self.stage(*index), &old, swap)? {
+                return Ok(Err((*index, drift)));
             }
-            let at = &self.change(*index).at;
-            if let Seen::File { id, .. } = self.ground.look(at)? {
-                self.made.insert(at.clone(), id);
+            if let Seen::File { id, .. } = self.ground.look(&at)? {
+                self.made.insert(at, id);
             }
         }
         for (index, swap) in &progress.swapped {
@@ -219,14 +223,16 @@ impl Run<'_> {
         self.ground.stage(&change.at, &self.stage(index), &change.after, false)
     }
 
-    fn swap_one(&mut self, index: usize) -> anyhow::Result<Result<Swap, Drift>> {
+    fn swap_one(&mut self, index: usize) -> anyhow::Result<Result<(Seen, Swap), Drift>> {
         let change = self.change(index).clone();
         if let Err(drift) = self.check(index)? {
             return Ok(Err(drift));
         }
         let old = self.ground.look(&change.at)?;
         self.ground.mark_dirty(&change.at);
-        self.ground.swap(&change.at, &self.stage(index), &old, &change.after, is_big(&change.before))
+        let big = is_big(&change.before);
+        let swap = self.ground.swap(&change.at, &self.stage(index), &old, &change.after, big)?;
+        Ok(swap.map(|swap| (old, swap)))
     }
 
     /// The last look at an old file before it goes: nobody may have written to it since.

@@ -195,7 +195,8 @@ impl<'a> Ground<'a> {
     /// `big` tells that the old file may be large, so that it is not copied up on overlayfs only to be removed.
     ///
     /// # Errors
-    /// Those of the system calls; the inner `Err` says that something else than `old` was there and still is.
+    /// Those of the system calls: then nothing was swapped. The inner `Err` says that something else than `old` was
+    /// there and still is. What came out must be looked at: see [`Ground::came_out`].
     pub fn swap(
         &mut self,
         at: &Place,
@@ -245,17 +246,32 @@ impl<'a> Ground<'a> {
                 Err(error) => return Err(error.into()),
             }
         };
-        let out = dir.look(stage)?;
-        if same(&out, old, overlay) {
-            self.touch(&out);
-            return Ok(Ok(swap));
+        Ok(Ok(swap))
+    }
+
+    /// Whether what came out of a swap is what was to be replaced. If not, or if nobody can tell, the caller must take
+    /// the swap back: what lies under the stage's name may be somebody's only copy.
+    ///
+    /// # Errors
+    /// When it can't be looked at.
+    pub fn came_out(
+        &mut self,
+        at: &Place,
+        stage: &OsStr,
+        old: &Seen,
+        swap: Swap,
+    ) -> anyhow::Result<Result<(), Drift>> {
+        if matches!(swap, Swap::Created | Swap::Replaced) {
+            return Ok(Ok(()));
         }
-        // Somebody put another file there between the last look and the swap: it goes back to its name.
-        match swap {
-            Swap::Removed => fsops::move_new(dir, stage, name)?,
-            _ => fsops::exchange(dir, stage, name)?,
+        let doing = || format!("can't look at what was replaced at `{}`", self.plan.absolute(at).display());
+        let dir = self.dir(at).with_context(doing)?;
+        let out = dir.look(stage).with_context(doing)?;
+        if !same(&out, old, dir.on_overlay()) {
+            return Ok(Err("it was replaced by something else meanwhile".to_owned()));
         }
-        Ok(Err("it was replaced by something else meanwhile".to_owned()))
+        self.touch(&out);
+        Ok(Ok(()))
     }
 
     /// Takes a swap back, while the old entry still lies under the stage's name.

@@ -218,7 +218,8 @@ impl Journal {
             Ok(fsops::sync_dir(&dir)?)
         };
         wrote().with_context(|| format!("can't write the journal `{}`", self.shown())).inspect_err(|_| {
-            // Nothing was changed yet: leave no trace, as far as that can be done now.
+            // Nothing was changed yet: leave no trace, as far as that can be done now. Without a sync of the root: one
+            // that failed a moment ago must not be tried again.
             let _ = self.forget_files(&record);
         })?;
         Ok(record)
@@ -288,7 +289,11 @@ impl Journal {
     /// # Errors
     /// Those of the file system.
     pub fn forget(&self, record: &Record) -> anyhow::Result<()> {
-        self.forget_files(record).with_context(|| format!("can't tidy the journal `{}`", self.shown()))
+        let forget = || -> anyhow::Result<()> {
+            self.forget_files(record)?;
+            Ok(fsops::sync_dir(self.root.itself())?)
+        };
+        forget().with_context(|| format!("can't tidy the journal `{}`", self.shown()))
     }
 
     fn forget_files(&self, record: &Record) -> anyhow::Result<()> {
@@ -314,7 +319,7 @@ impl Journal {
             fsops::remove_empty_dir(dir, OsStr::new("objects"))?;
         }
         fsops::remove_empty_dir(self.root.itself(), OsStr::new(DIRECTORY))?;
-        Ok(fsops::sync_dir(self.root.itself())?)
+        Ok(())
     }
 
     /// Removes what no recorded run explains: what a kill left of a record that was being made or forgotten. An old
@@ -337,7 +342,9 @@ impl Journal {
         }
         let objects = dir.look(OsStr::new("objects"))? != Seen::Absent;
         if plans.is_empty() || (objects && self.has_stale_object()?) {
-            return self.forget_rest(&dir).with_context(|| format!("can't tidy `{}`", self.shown()));
+            let doing = || format!("can't tidy `{}`", self.shown());
+            self.forget_rest(&dir).with_context(doing)?;
+            return fsops::sync_dir(self.root.itself()).with_context(doing);
         }
         if swept { Ok(fsops::sync_dir(&dir)?) } else { Ok(()) }
     }

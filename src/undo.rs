@@ -127,17 +127,27 @@ pub fn step(ground: &mut Ground<'_>, id: &str, index: usize) -> anyhow::Result<O
     if now == Seen::Absent && change.before == Entry::Absent {
         return Ok(None);
     }
-    let swapped = ground.swap(&change.at, &stage, &now, &change.before, is_big(&change.after));
-    match swapped {
-        Ok(Ok(Swap::Exchanged | Swap::Removed)) => ground.discard(&change.at, &stage).map(|()| None),
-        Ok(Ok(Swap::Created | Swap::Replaced)) => Ok(None),
-        Ok(Err(drift)) => ground.discard(&change.at, &stage).map(|()| Some(drift)),
+    let swap = match ground.swap(&change.at, &stage, &now, &change.before, is_big(&change.after)) {
+        Ok(Ok(swap)) => swap,
+        Ok(Err(drift)) => return ground.discard(&change.at, &stage).map(|()| Some(drift)),
         Err(error) => {
             // The stage goes; the error that stopped us is the one to tell.
             let _ = ground.discard(&change.at, &stage);
-            Err(error)
+            return Err(error);
         }
+    };
+    let out = ground.came_out(&change.at, &stage, &now, swap);
+    if matches!(out, Ok(Ok(()))) {
+        return if matches!(swap, Swap::Exchanged | Swap::Removed) {
+            ground.discard(&change.at, &stage).map(|()| None)
+        } else {
+            Ok(None)
+        };
     }
+    // While it isn't back under its name, the stage must stay: it may hold somebody's file.
+    ground.swap_back(&change.at, &stage, swap)?;
+    ground.discard(&change.at, &stage)?;
+    out.map(Result::err)
 }
 
 fn drifted(now: &Seen) -> &'static str {
@@ -236,7 +246,9 @@ fn is_ours(ground: &Ground<'_>, change: &Change, staged: &Place, seen: &Seen) ->
         match (seen, entry) {
             (Seen::Symlink { target }, Entry::Symlink { target: ours }) if target == ours => return Ok(true),
             (Seen::File { id, .. }, Entry::File(file)) if id.size == file.size => {
-                let known = change.seen.as_ref().is_some_and(|s| (s.size, s.mtime) == (id.size, id.mtime));
+                // A turned link has no file of its own that was seen: its content is that of the kept file.
+                let mut seen = change.seen.iter().chain(change.keeps.as_ref().map(|(_, kept)| kept));
+                let known = seen.any(|s| (s.size, s.mtime) == (id.size, id.mtime));
                 let same = match file.digest {
                     Some(digest) => {
                         let open = ground.dir(staged)?.open(staged.path.name())?;

@@ -94,7 +94,8 @@ pub fn sort<'a>(
         let soname = match known.headers(files[0]) {
             None => continue,
             Some(Headers::Library { soname }) => soname,
-            Some(_) if !related => {
+            // What can't be read may be a name of any of the libraries beside it.
+            Some(headers) if !related && !matches!(headers, Headers::Unreadable(_)) => {
                 sorted.rest.extend(files);
                 continue;
             }

@@ -144,6 +144,17 @@ pub fn done(planned: &DedupPlan, outcome: &Outcome, plan: &Plan, report: &mut Re
 
 /// What to do next, and what a container's file system means for what was done (facts.md, section 2).
 pub fn advise(session: &Session<'_>, report: &mut Report) {
+    let patches = report.patches.iter().any(|patch| patch.is_pending() && !patch.is_refused());
+    let merges = report.dedup.iter().any(|d| !d.linked.is_empty() || !d.relinked.is_empty());
+    if report.dry_run || report.command == "status" {
+        match &report.recipe {
+            Some(recipe) if patches || (merges && report.command == "run") => {
+                report.next.push(format!("rocm-fixup run --recipe {recipe}"));
+            }
+            _ if merges => report.next.push("rocm-fixup dedup".to_owned()),
+            _ => {}
+        }
+    }
     let Some(dedup) = &report.dedup else { return };
     let done = !dedup.linked.is_empty() && !report.dry_run;
     let freed = dedup.bytes_freed;
@@ -152,10 +163,6 @@ pub fn advise(session: &Session<'_>, report: &mut Report) {
             "lower image layers keep their {}: install the SDK, `rocm-sdk init` and rocm-fixup in one RUN",
             crate::report::human::mib(freed)
         ));
-    }
-    let pending = !dedup.linked.is_empty() || !dedup.relinked.is_empty();
-    if (report.dry_run || report.command == "status") && pending {
-        report.next.push("rocm-fixup dedup".to_owned());
     }
     if report.runs.iter().any(|run| run.state.contains("interrupted")) {
         report.next.push("rocm-fixup dedup goes on from there, rocm-fixup undo takes it back".to_owned());

@@ -13,6 +13,7 @@ use crate::tool::{self, Ran};
 #[derive(Debug)]
 pub struct Bench {
     dir: PathBuf,
+    log: PathBuf,
     pub scene: Scene,
     pub before: State,
     pub after: State,
@@ -26,10 +27,23 @@ pub type Check = Result<(), String>;
 impl Bench {
     /// Sets up `scene` below `dir`, and records its clean run and the undo of it.
     pub fn new(dir: &Path, scene: Scene) -> Result<Self, String> {
+        Self::new_with_log(dir, &dir.join("log"), scene)
+    }
+
+    /// The same; strace writes to `log`.
+    pub fn new_with_log(dir: &Path, log: &Path, scene: Scene) -> Result<Self, String> {
         let dir = dir.canonicalize().unwrap();
+        let log = log.to_path_buf();
         let none = State::default();
-        let mut bench =
-            Self { dir, scene, before: none.clone(), after: none, calls: Vec::new(), undo_calls: Vec::new() };
+        let mut bench = Self {
+            dir,
+            log,
+            scene,
+            before: none.clone(),
+            after: none,
+            calls: Vec::new(),
+            undo_calls: Vec::new(),
+        };
         let _ = fs::remove_dir_all(bench.template());
         fs::create_dir_all(bench.template()).unwrap();
         scene.build(&bench.template()).unwrap();
@@ -80,10 +94,14 @@ impl Bench {
         tool::run(tool::command(&self.site(), args), None)
     }
 
+    /// Where strace writes to.
+    pub fn log_file(&self) -> PathBuf {
+        self.log.clone()
+    }
+
     pub fn traced(&self, args: &[&str], strace: &[String]) -> Ran {
-        let log = self.dir.join("log");
-        let _ = fs::remove_file(&log);
-        tool::run(tool::traced(&self.site(), args, strace, &log), Some(&log))
+        let _ = fs::remove_file(&self.log);
+        tool::run(tool::traced(&self.site(), args, strace, &self.log), Some(&self.log))
     }
 
     /// The command of the scene.

@@ -26,8 +26,27 @@ impl Fault {
         ALL.iter().flat_map(both).filter(|fault| !(fault.forever && fault.what == "KILL")).collect()
     }
 
-    /// The options for strace. A signal that interrupts for ever would be a hang of any program: thrice must do.
+    /// The options for strace.
     pub fn options(&self) -> Vec<String> {
+        Self::together(&[self])
+    }
+
+    /// The options for several faults at once, at calls of different names.
+    pub fn together(faults: &[&Self]) -> Vec<String> {
+        let names: Vec<&str> = faults.iter().map(|fault| fault.call.as_str()).collect();
+        let mut options = vec!["-e".to_owned(), format!("trace={}", names.join(","))];
+        // Faster; but strace 6.1 delivers no injected signal then.
+        if faults.iter().all(|fault| fault.what != "KILL") {
+            options.push("--seccomp-bpf".to_owned());
+        }
+        for fault in faults {
+            options.extend(["-e".to_owned(), fault.injection()]);
+        }
+        options
+    }
+
+    /// A signal that interrupts for ever would be a hang of any program: thrice must do.
+    fn injection(&self) -> String {
         let when = match (self.forever, self.what.as_str()) {
             (true, "EINTR") => format!("{}..{}", self.nth, self.nth + 2),
             (true, _) => format!("{}+", self.nth),
@@ -38,14 +57,7 @@ impl Fault {
             "SKIP" => "retval=0".to_owned(),
             error => format!("error={error}"),
         };
-        let call = &self.call;
-        vec![
-            "--seccomp-bpf".to_owned(),
-            "-e".to_owned(),
-            format!("trace={call}"),
-            "-e".to_owned(),
-            format!("inject={call}:{what}:when={when}"),
-        ]
+        format!("inject={}:{what}:when={when}", self.call)
     }
 
     pub fn parse(text: &str) -> Option<Self> {

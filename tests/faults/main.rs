@@ -11,12 +11,16 @@
     reason = "a test program: makes its own input, spawns, prints, and fails by panicking"
 )]
 
+mod barriers;
 mod bench;
 #[allow(dead_code, reason = "wip")]
 mod calls;
 mod copy;
 mod fault;
+mod full;
 mod oracle;
+mod power;
+mod races;
 mod scene;
 #[path = "../it/sdk_tree.rs"]
 #[allow(dead_code, reason = "shared with tests/it, which uses more of it")]
@@ -26,6 +30,7 @@ mod sweep;
 mod tally;
 #[allow(dead_code)]
 mod tool;
+mod volume;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -34,10 +39,19 @@ use tally::{Context, Tally};
 
 type Part = (&'static str, fn(&Context) -> Result<Tally, String>);
 
-const PARTS: [Part; 3] = [
+const PARTS: [Part; 12] = [
     ("runs", |context| over_scenes(context, sweep::runs)),
     ("looks", |context| over_scenes(context, sweep::looks)),
     ("recoveries", |context| over_scenes(context, sweep::recoveries)),
+    ("barriers", |context| over_scenes(context, barriers::check)),
+    ("cuts", |context| over_scenes(context, power::cuts)),
+    ("mutations", |context| over_scenes(context, power::mutations)),
+    ("disk", |context| over_scenes(context, full::disk)),
+    ("short", |context| over_scenes(context, full::short_writes)),
+    ("overlay", |context| over_scenes(context, full::overlay)),
+    ("held", |context| over_scenes(context, races::held)),
+    ("flips", |context| over_scenes(context, races::flips)),
+    ("together", |context| over_scenes(context, races::together)),
 ];
 
 fn over_scenes(
@@ -63,7 +77,8 @@ fn main() -> ExitCode {
     if let [verb, point] = &args[..]
         && verb == "replay"
     {
-        return finish(sweep::replay(&context, point));
+        let cut = point.starts_with("cut/");
+        return finish(if cut { power::replay(&context, point) } else { sweep::replay(&context, point) });
     }
     let start = Instant::now();
     let mut tally = Tally::default();

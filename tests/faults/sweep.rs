@@ -78,6 +78,9 @@ impl Point {
                 None => bench.run(args),
                 Some(fault) => bench.traced(args, &fault.options()),
             };
+            if fault.is_some() && !ran.injected() {
+                return Err(format!("the moment was not met: {}", ran.told()));
+            }
             let now = bench.state();
             let goal = if *phase == Phase::Run { &bench.after } else { &bench.before };
             judge(bench, &ran, &now, goal, *phase).map_err(|e| format!("{e} [{}]", ran.told()))?;

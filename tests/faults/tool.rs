@@ -34,7 +34,7 @@ impl Ran {
     }
 
     pub fn injected(&self) -> bool {
-        self.log.contains("INJECTED") || self.log.contains("DELAYED") || self.killed
+        self.killed || self.log.contains("(INJECTED)")
     }
 }
 
@@ -55,7 +55,7 @@ pub fn traced(site: &Path, args: &[&str], strace: &[String], log: &Path) -> Comm
 
 fn finish(command: &mut Command, site: &Path, args: &[&str]) {
     command.args(args).arg("--site-packages").arg(site);
-    command.args(["--format", "json", "--lock-timeout", "5"]);
+    command.args(["--format", "json"]);
     command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
 }
 

@@ -1,0 +1,290 @@
+//! Part 7: somebody else is at work in the tree. The tool is held at each call that takes a path while a directory or a
+//! name is swapped for a link to the outside, or a file is rewritten; a flipper does the same as fast as it can; two tools
+//! run at once. Nothing outside may ever differ, and nobody's content may be lost.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use crate::bench::{Bench, Check};
+use crate::calls;
+use crate::oracle::State;
+use crate::scene::Scene;
+use crate::tally::{Context, Tally, spread};
+use crate::tool;
+use crate::volume::command;
+
+/// What is done while the tool is held.
+const ATTACKS: [&str; 5] = ["parent", "tree", "owner", "name", "rewrite"];
+const FORBIDDEN: [&str; 3] = ["", "EPERM", "ENOSYS"];
+
+/// A swap that an attacker prepared: two names that are exchanged in one step.
+struct Swap {
+    there: PathBuf,
+    other: PathBuf,
+}
+
+impl Swap {
+    /// For each attack: something in the tree, and its double, which leads or lies outside.
+    fn prepare(bench: &Bench, attack: &str) -> Self {
+        let site = bench.site();
+        let first = bench.after.new_links(&bench.before).into_iter().next().unwrap_or_default();
+        let name = bench.top().join(first);
+        let parent = name.parent().unwrap().to_path_buf();
+        let owner =
+            if site.join("_rocm_sdk_core").exists() { "_rocm_sdk_core" } else { "_rocm_sdk_libraries" };
+        let there = match attack {
+            "tree" => site.join("_rocm_sdk_devel"),
+            "owner" => site.join(owner).join("lib"),
+            "name" | "rewrite" => name,
+            _ => parent,
+        };
+        let other = bench.top().join("double");
+        if attack == "rewrite" {
+            fs::write(&other, "what pip has written meanwhile").unwrap();
+        } else {
+            // A copy outside, so that whoever follows the link finds all the names that it looks for.
+            let outside = bench.top().join("outside/copy");
+            if there.is_dir() {
+                fs::create_dir_all(&outside).unwrap();
+                crate::copy::tree(&there, &outside).unwrap();
+            } else {
+                fs::create_dir_all(outside.parent().unwrap()).unwrap();
+                let _ = fs::copy(&there, &outside);
+            }
+            symlink(&outside, &other).unwrap();
+        }
+        Self { there, other }
+    }
+
+    fn flip(&self) -> bool {
+        renameat_with(CWD, &self.there, CWD, &self.other, RenameFlags::EXCHANGE).is_ok()
+    }
+
+    /// The double is where it was made.
+    fn is_back(&self) -> bool {
+        self.other.symlink_metadata().is_ok_and(|meta| meta.is_symlink() || meta.len() == 30)
+    }
+}
+
+fn outside(bench: &Bench) -> State {
+    State::of(&bench.top().join("outside"))
+}
+
+/// Holds the tool at the nth call and attacks meanwhile.
+pub fn held(context: &Context, scene: Scene) -> Result<Tally, String> {
+    let bench = Bench::new(&context.dir(&format!("held-{}", scene.name)), scene)?;
+    let calls = calls::distinct(bench.calls.iter().filter(|call| call.takes_path()).cloned());
+    // The looks before the journal is opened are many and harmless; from there on every call is held.
+    let started = calls.iter().position(|call| call.name == "mkdirat").unwrap_or(0).saturating_sub(40);
+    let mut points = Vec::new();
+    for forbidden in FORBIDDEN {
+        for call in calls.iter().skip(if context.full { 0 } else { started }) {
+            if !(call.name == "openat2" && !forbidden.is_empty()) {
+                points.extend(
+                    ATTACKS.map(|attack| format!("held/{attack}/{}:{}/{forbidden}", call.name, call.nth)),
+                );
+            }
+        }
+    }
+    let points = if context.full { points } else { spread(points, 400) };
+    let make = |worker: usize| Bench::new(&context.dir(&format!("held-{worker}-{}", scene.name)), scene);
+    context.each(&format!("held, {}", scene.name), &points, make, |bench, point| hold(bench, point))
+}
+
+fn hold(bench: &Bench, point: &str) -> Check {
+    let parts: Vec<&str> = point.split('/').collect();
+    let &[_, attack, at, forbidden] = &parts[..] else { return Err("no such point".to_owned()) };
+    let (name, nth) = at.split_once(':').unwrap();
+    bench.reset();
+    let swap = Swap::prepare(bench, attack);
+    let before = outside(bench);
+    let mut strace = vec!["-e".to_owned(), format!("trace={name},openat2")];
+    strace.extend(["-e".to_owned(), format!("inject={name}:delay_enter=25000:when={nth}")]);
+    if !forbidden.is_empty() {
+        strace.extend(["-e".to_owned(), format!("inject=openat2:error={forbidden}")]);
+    }
+    let log = bench.log_file();
+    let _ = fs::remove_file(&log);
+    let child = tool::traced(&bench.site(), bench.scene.command, &strace, &log).spawn().unwrap();
+    wait_until_held(child.id());
+    let swapped = swap.flip();
+    let ran = tool::finished(child, Some(&log));
+    if !matches!(ran.code, Some(0 | 1 | 3)) {
+        return Err(format!("ended with {}", ran.told()));
+    }
+    let after = outside(bench);
+    after.is(&before).map_err(|e| format!("outside differs:{e} [{}]", ran.told()))?;
+    if !after.journal.is_empty() {
+        return Err("a journal was written outside".to_owned());
+    }
+    if attack == "rewrite" && swapped {
+        return kept_somewhere(bench, "what pip has written meanwhile");
+    }
+    // Back to where all was; then the tool's own means must do.
+    if swapped && !swap.is_back() {
+        swap.flip();
+    }
+    let _ = fs::remove_file(&swap.other);
+    let ran = bench.run(&["undo", "--all"]);
+    let site = |state: &State| {
+        let mut state = state.clone();
+        state.items.retain(|path, _| path.starts_with("sdk"));
+        state.same_as.retain(|path, _| path.starts_with("sdk"));
+        state
+    };
+    if ran.code == Some(0) {
+        let now = site(&bench.state());
+        return now.is(&site(&bench.before)).map_err(|e| format!("after undo:{e}"));
+    }
+    if ran.code == Some(3) { Ok(()) } else { Err(format!("undo: {}", ran.told())) }
+}
+
+fn kept_somewhere(bench: &Bench, text: &str) -> Check {
+    let mut files =
+        walkdir::WalkDir::new(bench.top()).into_iter().flatten().filter(|e| e.file_type().is_file());
+    let found = files.any(|e| fs::read(e.path()).is_ok_and(|bytes| bytes == text.as_bytes()));
+    if found { Ok(()) } else { Err("what somebody wrote meanwhile is gone".to_owned()) }
+}
+
+/// Waits until the traced process stands still, or is gone.
+fn wait_until_held(strace: u32) {
+    let start = Instant::now();
+    let mut still = 0;
+    let mut last = String::new();
+    while still < 3 && start.elapsed() < Duration::from_secs(2) {
+        std::thread::sleep(Duration::from_millis(1));
+        let children =
+            fs::read_to_string(format!("/proc/{strace}/task/{strace}/children")).unwrap_or_default();
+        let Some(child) = children.split_whitespace().next() else {
+            if !Path::new(&format!("/proc/{strace}")).exists() {
+                return;
+            }
+            continue;
+        };
+        let Ok(status) = fs::read_to_string(format!("/proc/{child}/status")) else { return };
+        let line =
+            |key: &str| status.lines().find(|line| line.starts_with(key)).unwrap_or_default().to_owned();
+        if line("State").contains('Z') {
+            return;
+        }
+        let now = line("voluntary_ctxt_switches");
+        still = if line("State").contains('t') && now == last { still + 1 } else { 0 };
+        last = now;
+    }
+}
+
+/// Flips as fast as it can while the tool runs and undoes again and again.
+pub fn flips(context: &Context, scene: Scene) -> Result<Tally, String> {
+    let goal: u64 = if context.full { 10_000_000 } else { 400_000 };
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    let (total, mut runs) = (AtomicU64::new(0), 0);
+    for (at, attack) in ["parent", "tree", "owner", "name"].into_iter().enumerate() {
+        let bench = Bench::new(&context.dir(&format!("flips-{}", scene.name)), scene)?;
+        let until = goal * (at as u64 + 1) / 4;
+        let mut round = 0;
+        while total.load(Ordering::Relaxed) < until {
+            bench.reset();
+            let swap = Swap::prepare(&bench, attack);
+            let before = outside(&bench);
+            let stop = AtomicBool::new(false);
+            let flipping = || {
+                while !stop.load(Ordering::Relaxed) {
+                    swap.flip();
+                    total.fetch_add(1, Ordering::Relaxed);
+                }
+            };
+            std::thread::scope(|scope| {
+                scope.spawn(flipping);
+                // Every other round without openat2.
+                let forbid = ["-e", "trace=openat2", "--seccomp-bpf", "-e", "inject=openat2:error=ENOSYS"];
+                for args in [scene.command, &["undo"], scene.command, &["undo", "--all"]] {
+                    let ran = if round % 2 == 0 {
+                        bench.run(args)
+                    } else {
+                        bench.traced(args, &forbid.map(str::to_owned))
+                    };
+                    runs += 1;
+                    if !matches!(ran.code, Some(0 | 1 | 3)) {
+                        tally.failed.push(format!("{attack}, {}: ended with {}", scene.name, ran.told()));
+                    }
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            let after = outside(&bench);
+            if let Err(error) = after.is(&before) {
+                tally.failed.push(format!("{attack}, {}: outside differs:{error}", scene.name));
+            }
+            round += 1;
+        }
+    }
+    let total = total.into_inner();
+    tally.points = usize::try_from(total).unwrap_or(usize::MAX);
+    println!(
+        "flips, {}: {total} in {runs} runs, {} failed, {:.1} s",
+        scene.name,
+        tally.failed.len(),
+        start.elapsed().as_secs_f64()
+    );
+    Ok(tally)
+}
+
+/// Two tools at once; the holder of the lock killed.
+pub fn together(context: &Context, scene: Scene) -> Result<Tally, String> {
+    let bench = Bench::new(&context.dir(&format!("together-{}", scene.name)), scene)?;
+    let mut tally = Tally::default();
+    let mut count = |what: &str, check: Check| {
+        tally.points += 1;
+        if let Err(error) = check {
+            tally.failed.push(format!("{what}, {}: {error}", scene.name));
+        }
+    };
+    count("a second tool waits", second(&bench, false));
+    count("a second tool goes on after the first is killed", second(&bench, true));
+    count("a second tool that may not wait", impatient(&bench));
+    println!("two tools, {}: {} cases, {} failed", scene.name, tally.points, tally.failed.len());
+    Ok(tally)
+}
+
+/// Starts the tool and holds it in the middle of its work, with the lock.
+fn start_and_hold(bench: &Bench, microseconds: u64) -> std::process::Child {
+    bench.reset();
+    let delay = format!("inject=renameat2:delay_enter={microseconds}:when=1");
+    let strace = ["-e".to_owned(), "trace=renameat2".to_owned(), "-e".to_owned(), delay];
+    let child = tool::traced(&bench.site(), bench.scene.command, &strace, &bench.log_file()).spawn().unwrap();
+    wait_until_held(child.id());
+    child
+}
+
+fn second(bench: &Bench, kill: bool) -> Check {
+    let first = start_and_hold(bench, 300_000);
+    if kill {
+        let children =
+            fs::read_to_string(format!("/proc/{0}/task/{0}/children", first.id())).unwrap_or_default();
+        command("kill", &["-KILL", children.trim()])?;
+    }
+    let ran = bench.do_it();
+    let ended = tool::finished(first, None);
+    if kill != ended.killed {
+        return Err(format!("the first one {}", ended.told()));
+    }
+    bench.done(&ran)?;
+    bench.undo_restores()
+}
+
+fn impatient(bench: &Bench) -> Check {
+    let first = start_and_hold(bench, 300_000);
+    let mut second = tool::command(&bench.site(), bench.scene.command);
+    second.args(["--lock-timeout", "0"]);
+    let ran = tool::run(second, None);
+    bench.done(&tool::finished(first, None))?;
+    if ran.code == Some(1) && ran.stderr.contains("another rocm-fixup") {
+        return bench.undo_restores();
+    }
+    Err(format!("the second one: {}", ran.told()))
+}
