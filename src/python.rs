@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
-pub use answer::{Answer, Unfit};
+pub use answer::{Answer, Refusal, Unfit};
 pub use process::{End, Ended};
 use wire::{Line, Markers, Question, Raw};
 
@@ -65,8 +65,9 @@ pub struct Reply {
 /// Asks `command` where things lie, and where `packages` would be imported from.
 ///
 /// # Errors
-/// If it can't be started or gives no answer; with [`Unfit`] in the chain if it is no CPython or a free-threaded one.
+/// If it can't be started or gives no answer; with [`Refusal`] in the chain if it is no CPython or a free-threaded one.
 pub fn directories(command: &Path, packages: &[&str]) -> Result<Interpreter> {
+    let command = &from_anywhere(command);
     let packages: Vec<String> = packages.iter().map(ToString::to_string).collect();
     let question = Question::Directories { packages: packages.clone() };
     let reply = offer(command, &question, &[], START)?;
@@ -182,6 +183,13 @@ fn plainly(command: &Path, packages: &[String]) -> Result<wire::Directories> {
     })?;
     let found = answer::parse_plain(&files::contents(&mut answer, ANSWER)?);
     found.ok_or_else(|| no_answer(command, &Reply { answer: Answer::default(), ended }, START))
+}
+
+/// Interpreters are started in `/`: a relative path would mean another file there. A bare name is for PATH.
+fn from_anywhere(command: &Path) -> PathBuf {
+    let bare = !command.as_os_str().as_bytes().contains(&b'/');
+    let absolute = if bare { None } else { std::path::absolute(command).ok() };
+    absolute.unwrap_or_else(|| command.to_path_buf())
 }
 
 fn isolated(script: &str) -> Vec<OsString> {

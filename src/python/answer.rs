@@ -19,18 +19,34 @@ pub enum Unfit {
     Unloadable(String),
 }
 
+/// [`Unfit`] as an error about one interpreter.
+#[derive(Debug)]
+pub struct Refusal {
+    pub command: PathBuf,
+    pub why: Unfit,
+}
+
 impl Unfit {
     /// As an error about `command`, with what to do instead.
     #[must_use]
     pub fn error(self, command: &Path) -> anyhow::Error {
         let hint = match &self {
-            Self::Old(_) | Self::Unloadable(_) => "name another interpreter by --python",
+            Self::Old(_) => "name a newer interpreter by --python",
+            Self::Unloadable(_) => "set TMPDIR to a directory that is writable and not mounted noexec",
             _ => "name a standard CPython by --python, or the directory by --site-packages",
         };
-        let what = format!("`{}` {self}", command.display());
-        anyhow::Error::new(self).context(what).context(Hint::new(hint))
+        let refusal = Refusal { command: command.to_path_buf(), why: self };
+        anyhow::Error::new(refusal).context(Hint::new(hint))
     }
 }
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` {}", self.command.display(), self.why)
+    }
+}
+
+impl std::error::Error for Refusal {}
 
 impl std::fmt::Display for Unfit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -44,8 +60,6 @@ impl std::fmt::Display for Unfit {
         }
     }
 }
-
-impl std::error::Error for Unfit {}
 
 /// A whole answer, or as much as came.
 #[derive(Debug, Default)]

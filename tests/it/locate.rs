@@ -241,3 +241,20 @@ fn a_system_without_proc_and_without_any_place_to_write_is_answered_too() {
     assert!(said.contains("site-packages"), "{said}");
     assert!(said.contains("no place takes a temporary file"), "{said}");
 }
+
+#[test]
+fn an_interpreter_may_be_named_from_here_or_by_a_bare_name() {
+    let (_dir, root) = root();
+    let (command, site) = venv(&python(), &root.join("venv"));
+    let run = |name: &str, path: &str| {
+        let mut locate = std::process::Command::new(env!("CARGO_BIN_EXE_rocm-fixup"));
+        locate.args(["locate", "--format", "json", "--python", name]).current_dir(&root).env("PATH", path);
+        let done = locate.output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    for said in [run("venv/bin/python3", ""), run("./venv/bin/python3", "")] {
+        assert!(said.contains(command.to_str().unwrap()) && said.contains(site.to_str().unwrap()), "{said}");
+    }
+    assert!(run("python3", command.parent().unwrap().to_str().unwrap()).contains(site.to_str().unwrap()));
+}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rocm_fixup::error::{Hint, message};
 use rocm_fixup::python::wire::{Line, Question};
-use rocm_fixup::python::{End, Reply, Unfit, ask, directories};
+use rocm_fixup::python::{End, Refusal, Reply, Unfit, ask, directories};
 use tempfile::TempDir;
 
 use crate::python_support::{old_pythons, output, python, pythons, venv};
@@ -76,7 +76,7 @@ fn a_foreign_or_free_threaded_interpreter_is_named() {
         let error = directories(&shim, &[]).unwrap_err();
         assert!(message(&error).contains(wanted), "{}", message(&error));
         assert!(error.downcast_ref::<Hint>().unwrap().0.contains("--site-packages"));
-        assert!(error.downcast_ref::<Unfit>().is_some());
+        assert!(error.downcast_ref::<Refusal>().is_some());
         std::fs::remove_file(shim).unwrap();
     }
 }
