@@ -13,6 +13,7 @@ use crate::report::{Conflict, Dedup, Environment, Report, Undo};
 mod page;
 
 use page::Page;
+pub use page::{count, mib};
 
 /// Lines of a failed check's own output that are shown; the end of a traceback says most.
 const OUTPUT_LINES: usize = 8;
@@ -60,24 +61,6 @@ pub fn render(report: &Report, look: Look) -> String {
     rest(&mut page, report, look);
     verdict(&mut page, report);
     page.text
-}
-
-/// Bytes as MiB, the one unit of the reports.
-#[must_use]
-pub fn mib(bytes: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
-    let mib = bytes as f64 / f64::from(1 << 20);
-    format!("{mib:.1} MiB")
-}
-
-/// `1 name`, `2 names`, `2 copies`.
-#[must_use]
-pub fn count(n: u64, one: &str) -> String {
-    match one.strip_suffix('y') {
-        _ if n == 1 => format!("1 {one}"),
-        Some(stem) => format!("{n} {stem}ies"),
-        None => format!("{n} {one}s"),
-    }
 }
 
 /// Whether there was anything to work on.
