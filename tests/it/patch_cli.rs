@@ -160,7 +160,8 @@ fn case_48_two_at_once_lose_nothing_in_200_rounds() {
     let near = site.patch("near", "demo/a.py", "two", "TWO");
     let far = site.patch("far", "demo/a.py", "nine", "NINE");
     for round in 0..200 {
-        let children = [&near, &far].map(|folder| site.call(folder, &[]).stdout(Stdio::null()).spawn().unwrap());
+        let children =
+            [&near, &far].map(|folder| site.call(folder, &[]).stdout(Stdio::null()).spawn().unwrap());
         for child in children {
             let output = child.wait_with_output().unwrap();
             assert_eq!(code(&output), 0, "round {round}");
