@@ -1,5 +1,6 @@
 //! The one integration test binary: fixture in, run, whole tree out.
 #![allow(
+    clippy::disallowed_macros,
     clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::panic,
