@@ -4,8 +4,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+mod libraries;
 mod needed;
 mod objects;
+mod opened;
 mod require;
 mod requires;
 mod rule;
@@ -13,6 +15,7 @@ mod smoke;
 mod texts;
 mod verdict;
 
+pub use libraries::{LibraryOptions, libraries};
 pub use require::require;
 pub use rule::{Requirement, Rule, RuleError};
 pub use smoke::{SmokeCheck, TIMEOUT, smoke};

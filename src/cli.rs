@@ -286,9 +286,12 @@ pub struct Undo {
 #[derive(Debug, Subcommand)]
 pub enum Recipe {
     /// Name the built-in recipes and their entries
+    #[command(after_help = "Example:\n  rocm-fixup recipe list --format json")]
     List,
     /// Print a built-in recipe
+    #[command(after_help = "Example:\n  rocm-fixup recipe show vllm-rocm > my.toml")]
     Show { name: String },
     /// Read a recipe and name its mistakes with line and column
+    #[command(after_help = "Example:\n  rocm-fixup recipe check my.toml")]
     Check { file: PathBuf },
 }

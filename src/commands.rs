@@ -105,7 +105,7 @@ fn smoke(session: &mut Session<'_>, args: &cli::Smoke, report: &mut Report) -> a
     let loaded = load(args.recipe.recipe.as_deref(), report)?;
     let how = How::from(args);
     if args.libraries {
-        verbs::check::libraries(session, &loaded.recipe, report)?;
+        verbs::check::libraries(session, &loaded.recipe, &how, report)?;
     }
     if !args.modules.is_empty() {
         verbs::check::smoke_modules(session, &loaded.recipe, &args.modules, &how, report)?;

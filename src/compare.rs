@@ -7,7 +7,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Advice, SeekFrom};
@@ -72,6 +72,8 @@ pub enum Verdict {
 pub struct Counters {
     pub opens: AtomicU64,
     pub bytes: AtomicU64,
+    /// The last unit seems to have come from a disk.
+    slow: AtomicBool,
 }
 
 /// Compares all pairs, the largest first, on all cores. The verdicts come in the order of `pairs`; `progress` is told

@@ -1,6 +1,5 @@
 //! stdout and stderr: the one module that prints. Bars on a terminal; elsewhere one plain line at start and end of what
 //! takes long. With `--log-format json`, each line of stderr is an object: `level`, `message`, and `name` or `hint`.
-#![expect(clippy::disallowed_macros, reason = "this is the module that prints")]
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -133,7 +132,6 @@ impl Console {
     }
 
     /// The same from a report.
-    #[expect(clippy::unused_self, reason = "errors are said even with -q")]
     pub fn trouble(&self, message: &str, hint: Option<&str>) {
         Line { level: "error", message, name: None, hint }.print();
     }

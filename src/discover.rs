@@ -101,12 +101,9 @@ impl Environment {
             None => libc::version_of_the_image(),
         };
         let mut notes = trees::notes(&site_packages, &found);
-        notes.extend(interpreter.as_ref().filter(|i| i.limited).map(|i| {
-            format!(
-                "`{}` (Python {}) can only name directories; it can't run checks",
-                i.command.display(),
-                i.version
-            )
+        notes.extend(interpreter.as_ref().and_then(|i| {
+            let why = i.limited.as_ref()?;
+            Some(format!("`{}` {why}; it can only name directories", i.command.display()))
         }));
         Ok(Self { interpreter, site_packages, trees: found.trees, glibc, devel: found.devel, notes })
     }
@@ -149,12 +146,10 @@ impl Environment {
             .as_ref()
             .context("import checks need the image's interpreter, and --site-packages was given without one")
             .context(Hint::new("add --python EXE"))?;
-        if interpreter.limited {
-            let text = format!("`{}` is Python {}", interpreter.command.display(), interpreter.version);
-            return Err(anyhow::anyhow!("{text}, which can't run checks; they need CPython 3.8 or newer")
-                .context(Hint::new("name another interpreter by --python")));
+        match interpreter.limited.clone() {
+            Some(why) => Err(why.error(&interpreter.command)),
+            None => Ok(interpreter),
         }
-        Ok(interpreter)
     }
 }
 

@@ -55,6 +55,26 @@ pub fn message(error: &anyhow::Error) -> String {
     parts.join(": ")
 }
 
+/// Adds what to do about the common causes.
+#[must_use]
+pub fn hinted(error: anyhow::Error) -> anyhow::Error {
+    use std::io::{self, ErrorKind as Kind};
+    if error.downcast_ref::<Hint>().is_some() {
+        return error;
+    }
+    let kind = error.chain().find_map(|e| e.downcast_ref::<io::Error>()).map(io::Error::kind);
+    let hint = match kind {
+        Some(Kind::PermissionDenied) => "run it as the owner of these files, or as root",
+        Some(Kind::ReadOnlyFilesystem) => {
+            "the file system is mounted read-only; run it where the image is built"
+        }
+        Some(Kind::StorageFull | Kind::QuotaExceeded) => "make room and run it again; nothing was lost",
+        Some(Kind::ResourceBusy) => "something is mounted on that path; unmount it and run it again",
+        _ => return error,
+    };
+    error.context(Hint::new(hint))
+}
+
 /// The code that an error ends the process with: that of an [`Exit`] in its chain, else 1.
 #[must_use]
 pub fn exit_of(error: &anyhow::Error) -> Exit {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
-use crate::error::Hint;
+use crate::error::hinted;
 use crate::fsops::{self, Content};
 use crate::held::{self, Dir, Root, Seen};
 use crate::journal::{Journal, Record};
@@ -371,22 +371,6 @@ pub fn stage_name(id: &str, index: usize, undo: bool) -> OsString {
 #[must_use]
 pub fn is_big(entry: &Entry) -> bool {
     matches!(entry, Entry::File(file) if file.source != Source::Bytes)
-}
-
-/// Adds what to do about the common causes.
-fn hinted(error: anyhow::Error) -> anyhow::Error {
-    use io::ErrorKind as Kind;
-    let kind = error.chain().find_map(|e| e.downcast_ref::<io::Error>()).map(io::Error::kind);
-    let hint = match kind {
-        Some(Kind::PermissionDenied) => "run it as the owner of these files, or as root",
-        Some(Kind::ReadOnlyFilesystem) => {
-            "the file system is mounted read-only; run it where the image is built"
-        }
-        Some(Kind::StorageFull | Kind::QuotaExceeded) => "make room and run it again; nothing was lost",
-        Some(Kind::ResourceBusy) => "something is mounted on that path; unmount it and run it again",
-        _ => return error,
-    };
-    error.context(Hint::new(hint))
 }
 
 /// The path of a place for messages.

@@ -85,9 +85,13 @@ fn place(lines: &[Vec<u8>], path: &[u8]) -> usize {
     at.min(lines.len().saturating_sub(1))
 }
 
-/// The row with another content's hash and size. `None` if it has no hash, or one that we don't know.
+/// The row with another content's hash and size. `None` if it has no hash, or one that we don't know; quotes around
+/// either are nothing that an installer writes.
 fn rehashed(line: &[u8], content: &[u8]) -> Option<Vec<u8>> {
     let (_, rest) = fields(line)?;
+    if rest.contains(&b'"') {
+        return None;
+    }
     let start = line.len() - rest.len();
     let algorithm = rest.get(..rest.iter().position(|&b| b == b'=')?)?;
     let value = match algorithm {

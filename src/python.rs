@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
-pub use answer::{Answer, Unfit};
+pub use answer::{Answer, Refusal, Unfit};
 pub use process::{End, Ended};
 use wire::{Line, Markers, Question, Raw};
 
@@ -51,8 +51,8 @@ pub struct Interpreter {
     /// Where the packages that were asked for would be imported from.
     pub packages: Vec<(String, PathBuf)>,
     pub markers: Markers,
-    /// Only directories could be had (see [`Unfit`]): such an interpreter can't run checks.
-    pub limited: bool,
+    /// Why only directories could be had: such an interpreter can't run checks.
+    pub limited: Option<Unfit>,
 }
 
 /// What one run of the interpreter gave.
@@ -65,19 +65,26 @@ pub struct Reply {
 /// Asks `command` where things lie, and where `packages` would be imported from.
 ///
 /// # Errors
-/// If it can't be started or gives no answer; with [`Unfit`] in the chain if it is no CPython or a free-threaded one.
+/// If it can't be started or gives no answer; with [`Refusal`] in the chain if it is no CPython or a free-threaded one.
 pub fn directories(command: &Path, packages: &[&str]) -> Result<Interpreter> {
+    let command = &from_anywhere(command);
     let packages: Vec<String> = packages.iter().map(ToString::to_string).collect();
-    let reply = ask(command, &Question::Directories { packages: packages.clone() }, &[], START)?;
-    let (found, limited) = match &reply.answer.unfit {
-        None => {
+    let question = Question::Directories { packages: packages.clone() };
+    let reply = offer(command, &question, &[], START)?;
+    let unfit = match &reply {
+        Some(reply) => reply.answer.unfit.clone(),
+        None => Some(Unfit::Unloadable("no place takes a temporary file".into())),
+    };
+    let found = match (&reply, &unfit) {
+        (_, Some(Unfit::Old(_) | Unfit::Unloadable(_))) => plainly(command, &packages)?,
+        (_, Some(other)) => return Err(other.clone().error(command)),
+        (Some(reply), None) => {
             let lines = &reply.answer.lines;
             let found =
                 lines.iter().find_map(|l| if let Line::Directories(d) = l { Some(d.clone()) } else { None });
-            (found.ok_or_else(|| no_answer(command, &reply, START))?, false)
+            found.ok_or_else(|| no_answer(command, reply, START))?
         }
-        Some(Unfit::Old(_) | Unfit::Unloadable(_)) => (plainly(command, &packages)?, true),
-        Some(other) => return Err(other.clone().error(command)),
+        (None, None) => bail!("no place for the probe, and no reason why"),
     };
     Ok(Interpreter {
         command: command.to_path_buf(),
@@ -89,7 +96,7 @@ pub fn directories(command: &Path, packages: &[&str]) -> Result<Interpreter> {
         paths: found.paths.iter().map(path).collect(),
         packages: found.packages.iter().map(|(name, place)| (name.clone(), path(place))).collect(),
         markers: found.markers,
-        limited,
+        limited: unfit,
     })
 }
 
@@ -103,6 +110,20 @@ pub fn ask(
     env: &[(OsString, OsString)],
     limit: Duration,
 ) -> Result<Reply> {
+    let reply = offer(command, question, env, limit)?;
+    reply
+        .context("no place for a temporary file that the interpreter could load")
+        .context(Hint::new("set TMPDIR to a directory that is writable and not mounted noexec"))
+}
+
+/// Offers the module from one place after the other, until the interpreter can load it; `None` where there is no
+/// place at all.
+fn offer(
+    command: &Path,
+    question: &Question,
+    env: &[(OsString, OsString)],
+    limit: Duration,
+) -> Result<Option<Reply>> {
     if PROBE.is_empty() {
         bail!("this build has no probe inside (ROCM_FIXUP_PROBE named an empty file)");
     }
@@ -111,12 +132,11 @@ pub fn ask(
     for place in files::loadable(PROBE, true) {
         let reply = ask_by(command, &question, &place, env, limit)?;
         if !matches!(reply.answer.unfit, Some(Unfit::Unloadable(_))) {
-            return Ok(reply);
+            return Ok(Some(reply));
         }
         last = Some(reply);
     }
-    last.context("no place for a temporary file that the interpreter could load")
-        .context(Hint::new("set TMPDIR to a directory that is writable and not mounted noexec"))
+    Ok(last)
 }
 
 fn ask_by(
@@ -165,6 +185,13 @@ fn plainly(command: &Path, packages: &[String]) -> Result<wire::Directories> {
     found.ok_or_else(|| no_answer(command, &Reply { answer: Answer::default(), ended }, START))
 }
 
+/// Interpreters are started in `/`: a relative path would mean another file there. A bare name is for PATH.
+fn from_anywhere(command: &Path) -> PathBuf {
+    let bare = !command.as_os_str().as_bytes().contains(&b'/');
+    let absolute = if bare { None } else { std::path::absolute(command).ok() };
+    absolute.unwrap_or_else(|| command.to_path_buf())
+}
+
 fn isolated(script: &str) -> Vec<OsString> {
     ["-I", "-B", "-c", script].map(OsString::from).to_vec()
 }
@@ -210,34 +237,6 @@ pub fn no_answer(command: &Path, reply: &Reply, limit: Duration) -> anyhow::Erro
     error.context(Hint::new("name a working interpreter by --python, or the directory by --site-packages"))
 }
 
-impl Unfit {
-    /// As an error about `command`, with what to do instead.
-    #[must_use]
-    pub fn error(self, command: &Path) -> anyhow::Error {
-        let hint = match &self {
-            Self::Old(_) | Self::Unloadable(_) => "name another interpreter by --python",
-            _ => "name a standard CPython by --python, or the directory by --site-packages",
-        };
-        let what = format!("`{}` {self}", command.display());
-        anyhow::Error::new(self).context(what).context(Hint::new(hint))
-    }
-}
-
-impl std::fmt::Display for Unfit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Old(version) => write!(f, "is Python {version}; checks need CPython 3.8 or newer"),
-            Self::Foreign(name) => write!(f, "is {name}, not CPython; its modules are of another kind"),
-            Self::FreeThreaded(version) => {
-                write!(f, "is a free-threaded build ({version}), which can't load the probe")
-            }
-            Self::Unloadable(text) => write!(f, "can't load the probe: {text}"),
-        }
-    }
-}
-
-impl std::error::Error for Unfit {}
-
 /// `SIGSEGV` for 11.
 #[must_use]
 pub fn signal_name(number: i32) -> String {
@@ -277,4 +276,29 @@ pub fn signal_name(number: i32) -> String {
     ];
     let name = usize::try_from(number).ok().and_then(|at| NAMES.get(at)).filter(|name| !name.is_empty());
     name.map_or_else(|| format!("signal {number}"), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_file_serves_where_memory_cannot_be_named_and_is_gone_afterwards() {
+        let question = serde_json::to_vec(&Question::Directories { packages: Vec::new() }).unwrap();
+        let place = files::loadable(PROBE, false).next().unwrap();
+        let files::Loadable::OnDisk(file) = &place else { panic!("in memory") };
+        let path = file.path().to_path_buf();
+        assert!(path.exists());
+        let reply = ask_by(Path::new("python3"), &question, &place, &[], START).unwrap();
+        assert!(reply.answer.complete(), "{reply:?}");
+        drop(place);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn signals_have_names() {
+        assert_eq!(signal_name(11), "SIGSEGV");
+        assert_eq!(signal_name(6), "SIGABRT");
+        assert_eq!(signal_name(64), "signal 64");
+    }
 }

@@ -15,6 +15,8 @@ pub mod embedded;
 mod glob;
 mod mistake;
 mod read;
+#[cfg(test)]
+mod schema;
 pub mod when;
 
 pub use glob::glob_matches;
@@ -253,10 +255,20 @@ pub struct Allow {
     pub until: Option<String>,
 }
 
+/// The schema of what [`one_or_many`] reads.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
 /// One string, or a list of them.
 pub(crate) fn one_or_many<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
-    struct OneOrMany;
-    impl<'de> serde::de::Visitor<'de> for OneOrMany {
+    struct Strings;
+    impl<'de> serde::de::Visitor<'de> for Strings {
         type Value = Vec<String>;
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str("a string or a list of strings")
@@ -272,5 +284,5 @@ pub(crate) fn one_or_many<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>
             Ok(out)
         }
     }
-    d.deserialize_any(OneOrMany)
+    d.deserialize_any(Strings)
 }

@@ -10,7 +10,7 @@ use crate::apply::{Outcome, apply};
 use crate::cli::Global;
 use crate::console::{self, Console};
 use crate::discover::{self, Environment};
-use crate::error::{Exit, Hint};
+use crate::error::{Exit, Hint, hinted};
 use crate::fsops::{Lock, lock};
 use crate::journal::{Ended, Journal, Record, Run};
 use crate::model::{Plan, Role};
@@ -139,7 +139,7 @@ impl<'a> Session<'a> {
             return Outcome::default();
         }
         self.try_commit(report, plan).unwrap_or_else(|error| {
-            report.fail(&error);
+            report.fail(&hinted(error));
             Outcome::default()
         })
     }

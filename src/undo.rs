@@ -115,7 +115,8 @@ pub fn step(ground: &mut Ground<'_>, id: &str, index: usize) -> anyhow::Result<O
     let change = ground.plan.changes[index].clone();
     let now = ground.look(&change.at)?;
     let ours = ground.holds(&change.at, &change.after, None)?;
-    if !ours && !(change.bytecode && matches!(now, Seen::Absent | Seen::File { .. })) {
+    let replaceable = change.bytecode && matches!(now, Seen::Absent | Seen::File { .. });
+    if !ours && !replaceable {
         return Ok(Some(drifted(&now).to_owned()));
     }
     if let Some(reason) = unavailable(ground, &change)? {

@@ -97,7 +97,7 @@ pub fn directories(py: Python<'_>, packages: &[String]) -> PyResult<Directories>
         executable: text("executable"),
         prefix: text("prefix"),
         version: version(&sys.getattr("version_info")?)?,
-        glibc: glibc(py),
+        glibc: glibc(),
         machine: uname().map(|name| field(&name.machine)).unwrap_or_default(),
         paths,
         packages: packages.iter().flat_map(|name| find(py, name)).collect(),
@@ -147,7 +147,7 @@ fn field(bytes: &[std::ffi::c_char]) -> String {
 }
 
 /// The C library that this very process runs on; `None` where it isn't glibc.
-fn glibc(_: Python<'_>) -> Option<String> {
+fn glibc() -> Option<String> {
     // SAFETY: the name is a C string; a symbol found under it has the type that glibc documents.
     unsafe {
         let found = libc::dlsym(libc::RTLD_DEFAULT, c"gnu_get_libc_version".as_ptr());
@@ -159,10 +159,15 @@ fn glibc(_: Python<'_>) -> Option<String> {
     }
 }
 
-/// Where `name` would be imported from; several places for a namespace package. Nothing is imported.
+/// Where `name` would be imported from; several places for a namespace package. Nothing is imported, not even
+/// `importlib.util`, whose `find_spec` does the same.
 fn find(py: Python<'_>, name: &str) -> Vec<(String, Raw)> {
-    let spec = py.import("importlib.util").and_then(|util| util.call_method1("find_spec", (name,)));
-    let Ok(places) = spec.and_then(|spec| spec.getattr("submodule_search_locations")) else {
+    let finders = py.import("sys").and_then(|sys| sys.getattr("meta_path")).and_then(|path| path.try_iter());
+    let Ok(mut finders) = finders else { return Vec::new() };
+    let spec = finders.find_map(|finder| {
+        finder.ok()?.call_method1("find_spec", (name, py.None())).ok().filter(|spec| !spec.is_none())
+    });
+    let Some(places) = spec.and_then(|spec| spec.getattr("submodule_search_locations").ok()) else {
         return Vec::new();
     };
     strings(&places).into_iter().map(|place| (name.to_owned(), raw(place))).collect()

@@ -14,6 +14,9 @@ use crate::{Answer, linkmap};
 /// How much of a crashed child's stderr is kept.
 const STDERR: u64 = 8 * 1024;
 
+/// Longer limits are none; the sum with the clock's time must not overflow.
+const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
+
 struct Child {
     job: usize,
     pid: libc::pid_t,
@@ -25,7 +28,7 @@ struct Child {
 
 /// Runs all jobs, at most `parallel` at a time and each for at most `seconds`; writes one line for each.
 pub fn open(jobs: &[Vec<Raw>], parallel: usize, seconds: f64, out: &mut Answer) {
-    let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(60));
+    let limit = Duration::try_from_secs_f64(seconds).unwrap_or(FOREVER).min(FOREVER);
     let mut waiting = jobs.iter().enumerate();
     let mut running: Vec<Child> = Vec::new();
     loop {

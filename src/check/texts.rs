@@ -1,5 +1,7 @@
 //! What loaders, runtimes and compilers say when something is wrong, and what it means. Pure: text in, values out.
 
+use std::path::Path;
+
 /// What the loader missed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
@@ -16,6 +18,25 @@ pub enum Missing {
         library: String,
         wanted_by: String,
     },
+}
+
+impl Missing {
+    /// In a sentence; `wanted_by` is used where the loader itself doesn't tell.
+    #[must_use]
+    pub fn explained(&self, wanted_by: Option<&Path>) -> String {
+        match self {
+            Self::Library { library } => match wanted_by {
+                Some(by) => format!("missing library `{library}`, wanted by `{}`", by.display()),
+                None => format!("missing library `{library}`"),
+            },
+            Self::Symbol { symbol, wanted_by } => {
+                format!("missing symbol `{symbol}`, wanted by `{wanted_by}`")
+            }
+            Self::Version { version, library, wanted_by } => {
+                format!("`{library}` is too old: `{wanted_by}` wants {version}")
+            }
+        }
+    }
 }
 
 /// The first loader's complaint in `text`, wherever it stands.

@@ -1,7 +1,8 @@
 //! From what was seen of an import check to its verdict. Pure: values in, a value out.
 
+use super::opened::two_copies;
 use super::smoke::{Seen, SmokeCheck};
-use super::texts::{self, Missing};
+use super::texts;
 use super::{CheckResult, Kind, Verdict};
 use crate::python::wire::{Line, Raised, Raw};
 use crate::python::{End, path, signal_name};
@@ -94,7 +95,7 @@ fn raised_one(
     }
     if let Some(trouble) = trouble {
         detail.push('\n');
-        detail.push_str(&explain(&trouble, seen.wanted_by.as_deref()));
+        detail.push_str(&trouble.explained(seen.wanted_by.as_deref()));
     }
     (Verdict::ImportError, detail)
 }
@@ -116,7 +117,7 @@ fn ended(check: &SmokeCheck, seen: &Seen, stderr: &str) -> (Verdict, String) {
             return (Verdict::NeedsGpu, format!("`{module}` needs a GPU: {line}"));
         }
         if let Some(trouble) = texts::loader(stderr) {
-            let detail = format!("`{module}`: {}", explain(&trouble, None));
+            let detail = format!("`{module}`: {}", trouble.explained(None));
             return (Verdict::ImportError, detail);
         }
     }
@@ -127,7 +128,7 @@ fn ended(check: &SmokeCheck, seen: &Seen, stderr: &str) -> (Verdict, String) {
             (Verdict::Signal, format!("killed by {} {when}{said}", signal_name(number)))
         }
         End::Exit(0) if complete && seen.clashes.is_empty() => (Verdict::Ok, imported(check)),
-        End::Exit(0) if complete => (Verdict::TwoCopies, two_copies(seen).join("\n")),
+        End::Exit(0) if complete => (Verdict::TwoCopies, two_copies(&seen.clashes).join("\n")),
         End::Exit(code) if texts::twice(stderr).is_some() && !seen.clashes.is_empty() => {
             (Verdict::TwoCopies, format!("the process ended with code {code} {when}"))
         }
@@ -150,36 +151,11 @@ fn importing(seen: &Seen) -> Option<&String> {
     })
 }
 
-fn explain(trouble: &Missing, wanted_by: Option<&std::path::Path>) -> String {
-    match trouble {
-        Missing::Library { library } => match wanted_by {
-            Some(by) => format!("missing library `{library}`, wanted by `{}`", by.display()),
-            None => format!("missing library `{library}`"),
-        },
-        Missing::Symbol { symbol, wanted_by } => {
-            format!("missing symbol `{symbol}`, wanted by `{wanted_by}`")
-        }
-        Missing::Version { version, library, wanted_by } => {
-            format!("`{library}` is too old: `{wanted_by}` wants {version}")
-        }
-    }
-}
-
-fn two_copies(seen: &Seen) -> Vec<String> {
-    let shown = |paths: &[Raw]| {
-        paths.iter().map(|p| format!("`{}`", path(p).display())).collect::<Vec<_>>().join(" and ")
-    };
-    seen.clashes
-        .iter()
-        .map(|clash| format!("{} is loaded from {}", clash.soname, shown(&clash.paths)))
-        .collect()
-}
-
 /// Where the process said that a library is there twice: which files those are.
 fn twice(seen: &Seen, stderr: &str) -> Vec<String> {
     let Some(said) = texts::twice(stderr) else { return Vec::new() };
     if !seen.clashes.is_empty() {
-        return two_copies(seen);
+        return two_copies(&seen.clashes);
     }
     // Two different libraries that carry the same code inside: name those that could.
     let named = seen.mapped.iter().filter(|file| {

@@ -63,6 +63,10 @@ pub(super) fn outcomes(job: &mut Job<'_>, outcomes: Vec<Option<Outcome>>, option
         _ => false,
     };
     job.report.refused |= refused;
+    let changes = states().any(|s| s != there);
+    if options.direction == Direction::Apply && changes {
+        job.report.notes.extend(job.late.take());
+    }
     if unverified_already && job.report.state == there {
         let what = if there == State::Applied { "applied" } else { "not applied" };
         job.report.notes.push(format!("{what}, by the look of it: the file is none of the known ones"));

@@ -63,8 +63,8 @@ pub enum Why {
     TooMuchWork,
 }
 
-/// Bytes that a search over all hunks of one file may look at: 16 MiB sixty-four times.
-const WORK: usize = 1 << 30;
+/// Bytes that the searches for all hunks of one file may look at: 16 MiB 256 times, about a second.
+const WORK: usize = 1 << 32;
 
 /// Places listed when a hunk is ambiguous.
 const LISTED: usize = 8;
@@ -74,9 +74,13 @@ const LISTED: usize = 8;
 /// # Errors
 /// The first hunk that doesn't fit; nothing is half done.
 pub fn fit(file: &[u8], hunks: &[Hunk<'_, [u8]>], how: How) -> Result<Fitted, Misfit> {
-    let text = Text::new(file);
-    let mut search =
-        Search { text: &text, how, carried: 0, grown: 0, changed_to: 0, ended_at: 0, work: WORK };
+    fit_text(&Text::new(file), hunks, how)
+}
+
+/// The same for a file whose lines are numbered already.
+pub(super) fn fit_text(text: &Text<'_>, hunks: &[Hunk<'_, [u8]>], how: How) -> Result<Fitted, Misfit> {
+    let file = text.bytes();
+    let mut search = Search { text, how, carried: 0, grown: 0, changed_to: 0, ended_at: 0, work: WORK };
     let mut content = Vec::with_capacity(file.len());
     let mut offsets = Vec::with_capacity(hunks.len());
     let mut copied = 0;

@@ -9,6 +9,7 @@ use std::fmt;
 
 use super::hunk_lint::{self, Hunk};
 use super::walk::Walk;
+use super::words::{HEADS, is_binary, starts_message, unsupported};
 
 /// Patches and their targets above this size are refused (patching.md, case 37).
 pub const SIZE_CAP: usize = 16 << 20;
@@ -274,32 +275,4 @@ impl<'a> Linter<'a> {
     fn refuse<T>(&self, rule: &'static str, text: impl Into<String>) -> Result<T, Mistake> {
         Err(Mistake::new(self.walk.number(), rule, text))
     }
-}
-
-/// What stands above a section in the output of diff, svn and bzr.
-const HEADS: [&[u8]; 6] =
-    [b"diff ", b"Index: ", b"=====", b"=== added file ", b"=== modified file ", b"=== removed file "];
-
-/// The first line of a mail in a mailbox, or of a commit in `git log -p`.
-fn starts_message(line: &[u8]) -> bool {
-    line.starts_with(b"From ") || line.starts_with(b"commit ")
-}
-
-fn is_binary(line: &[u8]) -> bool {
-    line.starts_with(b"GIT binary patch")
-        || (line.starts_with(b"Binary files ") && line.trim_ascii_end().ends_with(b" differ"))
-}
-
-fn unsupported(text: &[u8]) -> Option<&'static str> {
-    const WORDS: [(&[u8], &str); 8] = [
-        (b"old mode ", "a change of mode"),
-        (b"new mode ", "a change of mode"),
-        (b"similarity index ", "a rename or copy"),
-        (b"dissimilarity index ", "a rewrite"),
-        (b"rename from ", "a rename"),
-        (b"rename to ", "a rename"),
-        (b"copy from ", "a copy"),
-        (b"copy to ", "a copy"),
-    ];
-    WORDS.iter().find(|(word, _)| text.starts_with(word)).map(|(_, what)| *what)
 }

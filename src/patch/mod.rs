@@ -11,6 +11,7 @@ mod of_files;
 mod of_recipe;
 mod text;
 mod walk;
+mod words;
 
 pub mod chain;
 pub mod conflict;

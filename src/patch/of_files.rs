@@ -66,6 +66,7 @@ pub fn of_files(
             knows: false,
             files: Vec::new(),
             advice: elsewhere(linted, parsed, &root, &mut files)?,
+            late: None,
         };
         job.report.notes.extend(linted.warnings.iter().map(ToString::to_string));
         for file in parsed {

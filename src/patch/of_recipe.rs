@@ -8,7 +8,7 @@ use super::plan::{Files, Job, JobFile, Options, Planned, run};
 use super::read::Found;
 use super::report::{PatchReport, State};
 use super::sha::Sha256;
-use super::target::{Copy, Ground, copies, expanded};
+use super::target::{Ground, TargetCopy, copies, expanded};
 use crate::error::{Exit, Hint};
 use crate::model::{Distribution, RelPath, normalised};
 use crate::recipe::when::version_matches;
@@ -94,6 +94,7 @@ fn job<'p>(
         knows: true,
         files: Vec::new(),
         advice: String::new(),
+        late: None,
     };
     let named = !options.names.is_empty();
     if let Some(why) = patch.when.skipped(&ground.facts) {
@@ -134,16 +135,13 @@ fn job<'p>(
         job.report.notes.push(why);
     }
     let cache = patch.stale_cache.iter().find_map(|path| expanded(path, ground.facts.env));
-    if let Some(cache) = cache.filter(|c| std::fs::read_dir(c).is_ok_and(|mut d| d.next().is_some()))
-        && !job.files.is_empty()
-    {
-        let text = format!("`{}` may hold what was made from the unpatched files: empty it", cache.display());
-        job.report.notes.push(text);
-    }
+    job.late = cache
+        .filter(|c| std::fs::read_dir(c).is_ok_and(|mut entries| entries.next().is_some()))
+        .map(|c| format!("`{}` may hold what was made from the unpatched files: empty it", c.display()));
     Ok(job)
 }
 
-fn job_files<'p>(known: &Variant, parsed: &'p [FilePatch<'p>], copy: &Copy) -> Vec<JobFile<'p>> {
+fn job_files<'p>(known: &Variant, parsed: &'p [FilePatch<'p>], copy: &TargetCopy) -> Vec<JobFile<'p>> {
     let file = |patch: &'p FilePatch<'p>| {
         let hashes = known.files.iter().find(|f| patch.path.as_path().as_os_str() == f.path.as_str());
         Some(JobFile {
@@ -199,7 +197,12 @@ enum Pick {
 }
 
 /// The variant for a copy: by content; else by version; else the first that fits or is there.
-fn pick(patch: &Patch, variants: &[Vec<FilePatch<'_>>], copy: &Copy, files: &mut Files) -> Result<Pick> {
+fn pick(
+    patch: &Patch,
+    variants: &[Vec<FilePatch<'_>>],
+    copy: &TargetCopy,
+    files: &mut Files,
+) -> Result<Pick> {
     let mut hash = |path: &str| -> Result<Option<Sha256>> {
         let Some(path) = RelPath::new(path).and_then(|p| copy.file(&p)) else { return Ok(None) };
         Ok(match files.get(&copy.root, &path)? {
@@ -257,7 +260,7 @@ fn pick(patch: &Patch, variants: &[Vec<FilePatch<'_>>], copy: &Copy, files: &mut
     Ok(Pick::Variant(patch.variant.len().saturating_sub(1)))
 }
 
-fn nothing(state: KnownState, version: &str, copy: &Copy) -> Pick {
+fn nothing(state: KnownState, version: &str, copy: &TargetCopy) -> Pick {
     let name =
         copy.distribution.as_ref().map_or_else(|| copy.directory().display().to_string(), |d| d.name.clone());
     match state {

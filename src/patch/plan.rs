@@ -52,6 +52,8 @@ pub(super) struct Job<'p> {
     pub files: Vec<JobFile<'p>>,
     /// What to say of versions beside a conflict, and what to do about it.
     pub advice: String,
+    /// What to say where the patch is applied only now.
+    pub late: Option<String>,
 }
 
 #[derive(Clone)]
@@ -163,8 +165,11 @@ fn judged<'f>(
         Found::File(seen) => Some(seen),
         Found::Absent { .. } => None,
         Found::NoDirectory => {
-            let creates = |link: &Link<'_>| matches!(link.patch.kind, Kind::Create(_));
-            if direction == Direction::Apply && links.iter().any(creates) {
+            let makes = |link: &Link<'_>| match direction {
+                Direction::Apply => matches!(link.patch.kind, Kind::Create(_)),
+                Direction::Revert => link.patch.kind == Kind::Delete,
+            };
+            if links.iter().any(makes) {
                 return Err(Box::new(Conflict::Unfit(
                     "there is no directory to make the file in".to_owned(),
                 )));

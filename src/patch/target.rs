@@ -18,7 +18,7 @@ pub struct Ground<'a> {
 
 /// A directory that holds the files of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copy {
+pub struct TargetCopy {
     /// Physical; site-packages where the files lie below it.
     pub root: PathBuf,
     /// From `root` to the directory, empty if it is `root` itself.
@@ -27,7 +27,7 @@ pub struct Copy {
     pub distribution: Option<Distribution>,
 }
 
-impl Copy {
+impl TargetCopy {
     #[must_use]
     pub fn directory(&self) -> PathBuf {
         self.root.join(&self.below)
@@ -44,8 +44,8 @@ impl Copy {
 ///
 /// # Errors
 /// I/O errors other than "not there".
-pub fn copies(target: &Target, ground: &Ground<'_>) -> Result<Vec<Copy>> {
-    let mut found: Vec<(PathBuf, Copy)> = Vec::new();
+pub fn copies(target: &Target, ground: &Ground<'_>) -> Result<Vec<TargetCopy>> {
+    let mut found: Vec<(PathBuf, TargetCopy)> = Vec::new();
     for root in &target.roots {
         for copy in candidates(root, target, ground) {
             let directory = copy.directory();
@@ -60,14 +60,14 @@ pub fn copies(target: &Target, ground: &Ground<'_>) -> Result<Vec<Copy>> {
     Ok(found.into_iter().map(|(_, copy)| copy).collect())
 }
 
-fn candidates(root: &str, target: &Target, ground: &Ground<'_>) -> Vec<Copy> {
+fn candidates(root: &str, target: &Target, ground: &Ground<'_>) -> Vec<TargetCopy> {
     let absolute = match expanded(root, ground.facts.env) {
         Some(path) if path.is_absolute() => path,
         Some(relative) => {
             return ground
                 .site_packages
                 .iter()
-                .map(|site| Copy {
+                .map(|site| TargetCopy {
                     root: site.clone(),
                     below: relative.clone(),
                     distribution: installed(&target.distribution, site, ground),
@@ -78,12 +78,12 @@ fn candidates(root: &str, target: &Target, ground: &Ground<'_>) -> Vec<Copy> {
     };
     let Ok(physical) = std::fs::canonicalize(absolute) else { return Vec::new() };
     let copy = match ground.site_packages.iter().find(|site| physical.starts_with(site)) {
-        Some(site) => Copy {
+        Some(site) => TargetCopy {
             root: site.clone(),
             below: physical.strip_prefix(site).unwrap_or(Path::new("")).to_path_buf(),
             distribution: installed(&target.distribution, site, ground),
         },
-        None => Copy { root: physical, below: PathBuf::new(), distribution: None },
+        None => TargetCopy { root: physical, below: PathBuf::new(), distribution: None },
     };
     vec![copy]
 }

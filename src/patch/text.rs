@@ -5,7 +5,8 @@ use memchr::memmem;
 /// Bytes with the offsets of their lines.
 pub(super) struct Text<'a> {
     bytes: &'a [u8],
-    starts: Vec<usize>,
+    /// Files are capped far below 4 GiB; what lies beyond that would only not be found.
+    starts: Vec<u32>,
 }
 
 impl<'a> Text<'a> {
@@ -14,7 +15,8 @@ impl<'a> Text<'a> {
         if !bytes.is_empty() {
             starts.push(0);
         }
-        starts.extend(memchr::memchr_iter(b'\n', bytes).map(|n| n + 1).filter(|&n| n < bytes.len()));
+        let next = memchr::memchr_iter(b'\n', bytes).map(|n| n + 1).filter(|&n| n < bytes.len());
+        starts.extend(next.map_while(|n| u32::try_from(n).ok()));
         Self { bytes, starts }
     }
 
@@ -29,7 +31,7 @@ impl<'a> Text<'a> {
 
     /// Offset of a line (from 0); the end for lines past it.
     pub(super) fn start(&self, line: usize) -> usize {
-        self.starts.get(line).copied().unwrap_or(self.bytes.len())
+        self.starts.get(line).map_or(self.bytes.len(), |&start| start as usize)
     }
 
     /// A line (from 0) with its newline; empty past the end.
@@ -39,7 +41,7 @@ impl<'a> Text<'a> {
 
     /// The line (from 0) that holds an offset.
     pub(super) fn line_of(&self, offset: usize) -> usize {
-        self.starts.partition_point(|&start| start <= offset).saturating_sub(1)
+        self.starts.partition_point(|&start| start as usize <= offset).saturating_sub(1)
     }
 
     /// Whether `block`, made of whole lines, stands at `line` (from 0).

@@ -8,6 +8,7 @@ use super::fit::{self, How};
 use super::lint::SIZE_CAP;
 use super::parse::{FilePatch, Kind};
 use super::sha::Sha256;
+use super::text::Text;
 
 /// What a file is known to be before and after a change; `None` is "not there".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,9 +106,10 @@ fn delete(file: &[u8], patch: &FilePatch<'_>) -> Verdict {
 }
 
 fn modify(file: &[u8], patch: &FilePatch<'_>) -> Verdict {
-    let forward = fit::fit(file, patch.patch.hunks(), How::Strict);
+    let text = Text::new(file);
+    let forward = fit::fit_text(&text, patch.patch.hunks(), How::Strict);
     let backward = patch.reverse();
-    let reverse = fit::fit(file, backward.patch.hunks(), How::Strict);
+    let reverse = fit::fit_text(&text, backward.patch.hunks(), How::Strict);
     match (forward, reverse) {
         (Ok(fitted), Err(_)) => {
             let offset = fitted.offset();

@@ -2,9 +2,10 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::wire::{Directories, Line, Raw};
+use crate::error::Hint;
 
 /// An interpreter that can't host the probe, by its own word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,48 @@ pub enum Unfit {
     FreeThreaded(String),
     /// It refused the module; the loader's words. Another place for the file may do.
     Unloadable(String),
+}
+
+/// [`Unfit`] as an error about one interpreter.
+#[derive(Debug)]
+pub struct Refusal {
+    pub command: PathBuf,
+    pub why: Unfit,
+}
+
+impl Unfit {
+    /// As an error about `command`, with what to do instead.
+    #[must_use]
+    pub fn error(self, command: &Path) -> anyhow::Error {
+        let hint = match &self {
+            Self::Old(_) => "name a newer interpreter by --python",
+            Self::Unloadable(_) => "set TMPDIR to a directory that is writable and not mounted noexec",
+            _ => "name a standard CPython by --python, or the directory by --site-packages",
+        };
+        let refusal = Refusal { command: command.to_path_buf(), why: self };
+        anyhow::Error::new(refusal).context(Hint::new(hint))
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` {}", self.command.display(), self.why)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl std::fmt::Display for Unfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Old(version) => write!(f, "is Python {version}; checks need CPython 3.8 or newer"),
+            Self::Foreign(name) => write!(f, "is {name}, not CPython; its modules are of another kind"),
+            Self::FreeThreaded(version) => {
+                write!(f, "is a free-threaded build ({version}), which can't load the probe")
+            }
+            Self::Unloadable(text) => write!(f, "can't load the probe: {text}"),
+        }
+    }
 }
 
 /// A whole answer, or as much as came.

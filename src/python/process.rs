@@ -76,7 +76,10 @@ pub fn run(start: Start<'_>) -> Result<Ended> {
     drop(start.files);
     let id = child.id();
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw).context("a process has a positive number")?;
-    let timed_out = !wait(pid, &mut [&mut out, &mut err], began + start.limit)?;
+    // A limit beyond what the clock can name is none.
+    let until =
+        began.checked_add(start.limit).unwrap_or_else(|| began + Duration::from_secs(u32::MAX.into()));
+    let timed_out = !wait(pid, &mut [&mut out, &mut err], until)?;
     // The leader is not reaped yet, so the group's number can't have been given to somebody else.
     let _ = kill_process_group(pid, Signal::KILL);
     let status = child.wait().with_context(|| format!("can't wait for `{}`", start.program.display()))?;

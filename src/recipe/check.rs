@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::mistake::Mistake;
 use super::when::{When, split_rule};
 use super::{Patch, Recipe, Variant};
+use crate::check::Requirement;
 use crate::model::RelPath;
 
 /// Checks a recipe whose shape is right; `tree` is the same text with its places.
@@ -20,7 +21,11 @@ pub(super) fn check(text: &str, tree: &DeTable<'_>, recipe: &Recipe) -> Vec<Mist
     for (n, entry) in recipe.require.iter().enumerate() {
         let at = n.to_string();
         checker.name(&["require", &at, "name"], &entry.name);
-        checker.filled(&["require", &at, "rule"], &entry.rule);
+        let understood = entry.rule.parse::<Requirement>();
+        let place = &["require", &at, "rule"];
+        checker.demand(understood.is_ok(), place, || {
+            understood.as_ref().err().map_or_else(String::new, ToString::to_string)
+        });
         checker.filled(&["require", &at, "reason"], &entry.reason);
         checker.when(&["require", &at, "when"], &entry.when);
     }

@@ -11,9 +11,11 @@ use crate::model::{Distribution, normalised};
 pub struct When {
     /// Distributions that must be installed, with PEP 440 specifiers if need be: `apex`, `triton>=3.7`.
     #[serde(deserialize_with = "super::one_or_many", skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, schemars(with = "super::OneOrMany"))]
     pub distribution: Vec<String>,
     /// `NAME` (set and not empty), `!NAME`, `NAME=VALUE`, `NAME!=VALUE` (holds also where it isn't set).
     #[serde(deserialize_with = "super::one_or_many", skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, schemars(with = "super::OneOrMany"))]
     pub env: Vec<String>,
     /// PEP 440 specifiers for the image's glibc.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -23,6 +25,7 @@ pub struct When {
     pub python: Option<String>,
     /// Machine names as `uname -m` has them.
     #[serde(deserialize_with = "super::one_or_many", skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, schemars(with = "super::OneOrMany"))]
     pub arch: Vec<String>,
 }
 

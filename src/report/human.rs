@@ -13,6 +13,7 @@ use crate::report::{Conflict, Dedup, Environment, Report, Undo};
 mod page;
 
 use page::Page;
+pub use page::{count, mib};
 
 /// Lines of a failed check's own output that are shown; the end of a traceback says most.
 const OUTPUT_LINES: usize = 8;
@@ -39,8 +40,8 @@ pub fn render(report: &Report, look: Look) -> String {
     let mut page = Page::new(look, base);
     match environment {
         Some(environment) if report.command == "locate" => locate(&mut page, environment),
-        Some(environment) => place(&mut page, environment),
-        None => {}
+        Some(environment) if worked(report) => place(&mut page, environment),
+        _ => {}
     }
     findings(&mut page, report, look);
     if let Some(dedup) = &report.dedup {
@@ -62,22 +63,10 @@ pub fn render(report: &Report, look: Look) -> String {
     page.text
 }
 
-/// Bytes as MiB, the one unit of the reports.
-#[must_use]
-pub fn mib(bytes: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
-    let mib = bytes as f64 / f64::from(1 << 20);
-    format!("{mib:.1} MiB")
-}
-
-/// `1 name`, `2 names`, `2 copies`.
-#[must_use]
-pub fn count(n: u64, one: &str) -> String {
-    match one.strip_suffix('y') {
-        _ if n == 1 => format!("1 {one}"),
-        Some(stem) => format!("{n} {stem}ies"),
-        None => format!("{n} {one}s"),
-    }
+/// Whether there was anything to work on.
+fn worked(report: &Report) -> bool {
+    let found = report.environment.as_ref().is_some_and(|e| !e.trees.is_empty());
+    found || !report.patches.is_empty() || !report.checks.is_empty() || report.undo.is_some()
 }
 
 /// Which SDK this is about.
@@ -140,8 +129,13 @@ fn findings(page: &mut Page<'_>, report: &Report, look: Look) {
 }
 
 fn patches(page: &mut Page<'_>, patches: &[&PatchReport], color: &str) {
-    for (label, text) in patches.iter().flat_map(|patch| patch.lines()) {
-        page.colored(&label, color, &text);
+    for patch in patches {
+        let lines = patch.lines();
+        if let [(state, what), (_, why)] = &lines[..] {
+            page.colored(state, color, &format!("{what}: {why}"));
+            continue;
+        }
+        lines.iter().for_each(|(label, text)| page.colored(label, color, text));
     }
 }
 
@@ -150,7 +144,8 @@ fn failed(page: &mut Page<'_>, check: &CheckResult, look: Look) {
     let first = detail.next().unwrap_or_default();
     page.colored(&name_of(&check.verdict), RED, &format!("{}: {first}{}", check.name, seconds(check)));
     detail.for_each(|line| page.quoted(line));
-    if let Some(output) = &check.output {
+    // Some details quote it already.
+    if let Some(output) = check.output.as_ref().filter(|output| !check.detail.contains(output.trim())) {
         let lines: Vec<&str> = output.trim_end().lines().collect();
         let shown = if look.no_truncate { lines.len() } else { OUTPUT_LINES };
         let cut = lines.len().saturating_sub(shown);
@@ -165,8 +160,7 @@ fn failed(page: &mut Page<'_>, check: &CheckResult, look: Look) {
 }
 
 fn seconds(check: &CheckResult) -> String {
-    let shown = check.kind == Kind::Smoke && check.seconds >= 0.05;
-    if shown { format!(" ({:.1} s)", check.seconds) } else { String::new() }
+    if check.kind == Kind::Smoke { format!(" ({:.1} s)", check.seconds) } else { String::new() }
 }
 
 fn merged(page: &mut Page<'_>, dedup: &Dedup, report: &Report, look: Look) {
@@ -261,8 +255,8 @@ fn rest(page: &mut Page<'_>, report: &Report, look: Look) {
             page.under(&journal.path.path);
         }
     }
-    for next in &report.next {
-        page.exactly("next", next);
+    for (number, next) in report.next.iter().enumerate() {
+        page.exactly(if number == 0 { "next" } else { "" }, next);
     }
     if let Some(trouble) = report.error.as_ref().filter(|_| look.alone) {
         page.colored("error", RED, &trouble.message);
@@ -271,17 +265,16 @@ fn rest(page: &mut Page<'_>, report: &Report, look: Look) {
 }
 
 fn verdict(page: &mut Page<'_>, report: &Report) {
-    let found = report.environment.as_ref().is_some_and(|e| !e.trees.is_empty());
-    let worked = found || !report.patches.is_empty() || !report.checks.is_empty();
     let (color, word) = match report.exit() {
         Exit::Done if report.command == "locate" => return,
-        Exit::Done if !worked => (GREEN, "nothing to do"),
+        Exit::Done if !worked(report) => (GREEN, "nothing to do"),
         Exit::Done if report.command == "status" => (GREEN, "sound"),
         Exit::Done if report.dry_run => (GREEN, "nothing was written"),
         Exit::Done => (GREEN, "ok"),
         Exit::Unsound if report.checks.iter().any(CheckResult::failed) => (RED, "a check failed"),
         Exit::Unsound => (YELLOW, "pending"),
         Exit::Refused if report.error.is_some() => (RED, "refused"),
+        Exit::Refused if report.command == "status" => (RED, "not as expected, see above"),
         Exit::Refused => (RED, "refused what is named above; it was left untouched"),
         Exit::Failed | Exit::Usage => (RED, "failed"),
     };

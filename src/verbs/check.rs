@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 
-use crate::check::{CheckResult, Kind, Requirement, SmokeCheck, require, smoke};
+use crate::check::{
+    self, CheckResult, Kind, LibraryOptions, Requirement, SmokeCheck, TIMEOUT, require, smoke,
+};
 use crate::cli;
 use crate::error::{Exit, Hint};
 use crate::python::Interpreter;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, glob_matches};
 use crate::report::Report;
 use crate::session::Session;
 use crate::verbs::patch::Known;
@@ -174,10 +176,22 @@ fn one(session: &Session<'_>, interpreter: &Interpreter, check: SmokeCheck, repo
     drop(bar);
 }
 
-/// Opens the SDK's libraries.
+/// Opens every shared library of the SDK's trees, and each pair of twins in both orders.
 ///
 /// # Errors
-/// When there is no interpreter.
-pub fn libraries(session: &Session<'_>, _recipe: &Recipe, _report: &mut Report) -> Result<()> {
-    interpreter(session).map(|_| ())
+/// When there is no interpreter, or a tree can't be walked.
+pub fn libraries(session: &Session<'_>, recipe: &Recipe, how: &How, report: &mut Report) -> Result<()> {
+    let exception = |path: &str| {
+        let known = recipe.library.iter().find(|library| glob_matches(&library.glob, path));
+        known.map(|library| library.reason.clone())
+    };
+    let options = LibraryOptions {
+        exception: &exception,
+        timeout: how.timeout.map_or(TIMEOUT, Duration::from_secs),
+        gpu_optional: how.gpu_optional,
+    };
+    let bar = session.console.progress("opening libraries", 1, false);
+    report.checks.extend(check::libraries(interpreter(session)?, &session.env.trees, &options)?);
+    drop(bar);
+    Ok(())
 }

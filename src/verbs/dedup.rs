@@ -3,13 +3,10 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
-
 use crate::apply::Outcome;
 use crate::cli;
 use crate::dedup::{self, DedupPlan, Progress};
 use crate::discover::DevelState;
-use crate::error::{Exit, Hint};
 use crate::journal::Journal;
 use crate::model::{Entry, Plan, Role, Source};
 use crate::report::{Conflict, Dedup, LeftAlone, Linked, PathText, Report};
@@ -19,14 +16,13 @@ use crate::verbs::refusals;
 /// Plans the merge of duplicate libraries; the report tells what is to be done until [`done`] corrects it.
 ///
 /// # Errors
-/// When the trees can't be read, or devel is not expanded (exit 3).
+/// When the trees can't be read.
 pub fn plan(
     session: &Session<'_>,
     options: &cli::Dedup,
     hash: bool,
     report: &mut Report,
 ) -> anyhow::Result<DedupPlan> {
-    expanded(&session.env.devel)?;
     if !session.env.trees.iter().any(|tree| tree.role == Role::Devel) {
         report.notes.push("no devel tree: nothing can lie twice".to_owned());
     }
@@ -43,20 +39,31 @@ pub fn plan(
     })?;
     drop(bar);
     report.notes.extend(planned.notes.iter().cloned());
-    report.dedup = Some(tell(&planned));
+    let mut told = tell(&planned);
+    if not_expanded(&session.env.devel, &mut told) {
+        report.next.push("rocm-sdk init, then this again, in the same RUN".to_owned());
+    }
+    report.dedup = Some(told);
     Ok(planned)
 }
 
 /// `rocm-sdk init` must come first: a tree that is expanded later would bring new copies.
-fn expanded(devel: &DevelState) -> anyhow::Result<()> {
-    let (tarball, how) = match devel {
-        DevelState::Unexpanded { tarball } => (tarball, "is not expanded yet"),
-        DevelState::HalfExpanded { tarball } => (tarball, "was expanded only in part"),
-        _ => return Ok(()),
+fn not_expanded(devel: &DevelState, told: &mut Dedup) -> bool {
+    let (tarball, reason, how) = match devel {
+        DevelState::Unexpanded { tarball } => (tarball, "unexpanded", "is not expanded yet"),
+        DevelState::HalfExpanded { tarball } => (tarball, "half-expanded", "was expanded only in part"),
+        DevelState::None | DevelState::Expanded => return false,
     };
-    Err(anyhow!("the devel package {how}: `{}` is still there", tarball.display())
-        .context(Hint::new("run `rocm-sdk init` first, in the same RUN"))
-        .context(Exit::Refused))
+    if !told.conflicts.iter().any(|conflict| conflict.reason == reason) {
+        told.conflicts.push(Conflict {
+            path: PathText::from(tarball.as_path()),
+            other: None,
+            reason: reason.to_owned(),
+            detail: format!("the devel package {how}: run `rocm-sdk init` first, in the same RUN"),
+            allowed: false,
+        });
+    }
+    true
 }
 
 /// Files that earlier runs re-made as hard links, with the time that they got.
@@ -137,6 +144,17 @@ pub fn done(planned: &DedupPlan, outcome: &Outcome, plan: &Plan, report: &mut Re
 
 /// What to do next, and what a container's file system means for what was done (facts.md, section 2).
 pub fn advise(session: &Session<'_>, report: &mut Report) {
+    let patches = report.patches.iter().any(|patch| patch.is_pending() && !patch.is_refused());
+    let merges = report.dedup.iter().any(|d| !d.linked.is_empty() || !d.relinked.is_empty());
+    if report.dry_run || report.command == "status" {
+        match &report.recipe {
+            Some(recipe) if patches || (merges && report.command == "run") => {
+                report.next.push(format!("rocm-fixup run --recipe {recipe}"));
+            }
+            _ if merges => report.next.push("rocm-fixup dedup".to_owned()),
+            _ => {}
+        }
+    }
     let Some(dedup) = &report.dedup else { return };
     let done = !dedup.linked.is_empty() && !report.dry_run;
     let freed = dedup.bytes_freed;
@@ -146,14 +164,12 @@ pub fn advise(session: &Session<'_>, report: &mut Report) {
             crate::report::human::mib(freed)
         ));
     }
-    let pending = !dedup.linked.is_empty() || !dedup.relinked.is_empty();
-    if (report.dry_run || report.command == "status") && pending {
-        report.next.push("rocm-fixup dedup".to_owned());
-    }
     if report.runs.iter().any(|run| run.state.contains("interrupted")) {
         report.next.push("rocm-fixup dedup goes on from there, rocm-fixup undo takes it back".to_owned());
     }
-    if dedup.conflicts.iter().any(|c| !c.allowed) {
+    let reinstall =
+        |c: &&Conflict| ["content", "alias-content", "dangling", "link-loop"].contains(&c.reason.as_str());
+    if dedup.conflicts.iter().filter(|c| !c.allowed).any(|c| reinstall(&c)) {
         report.next.push("reinstall the package that owns the named file, then rocm-fixup dedup".to_owned());
     }
 }

@@ -10,7 +10,7 @@ use crate::cli;
 use crate::dist;
 use crate::error::{Exit, Hint};
 use crate::ground::is_within;
-use crate::model::Distribution;
+use crate::model::{Distribution, normalised};
 use crate::patch::lint::Origin;
 use crate::patch::plan::{Direction, Options, Planned};
 use crate::patch::report::State;
@@ -62,36 +62,24 @@ pub fn of_recipe(
 ) -> Result<Planned> {
     let ground = Ground { site_packages: &session.env.site_packages, facts: known.facts(session) };
     let origin = if loaded.is_embedded() { Origin::Shipped } else { Origin::User };
-    let planned = |names: &[String]| -> Result<Planned> {
-        if names.is_empty() && !loaded.recipe.patch.is_empty() && options.names.is_empty() {
-            return Ok(Planned::default());
-        }
-        let options = Options { names, ..*options };
-        patch::of_recipe(&loaded.recipe, &|file| loaded.patch_file(file), origin, &ground, &options)
-    };
-    let mut names = selected(&loaded.recipe, options.names, &session.global.skip);
-    if loaded.recipe.patch.is_empty() {
-        return Ok(Planned::default());
+    let plan =
+        |recipe: &Recipe| patch::of_recipe(recipe, &|file| loaded.patch_file(file), origin, &ground, options);
+    let mut recipe = loaded.recipe.clone();
+    for patch in recipe.patch.extract_if(.., |patch| session.global.skip.contains(&patch.name)) {
+        report.skipped.push(patch.name);
     }
-    let mut found = planned(&names)?;
+    let mut found = plan(&recipe)?;
     // All or nothing: patches whose refusal is allowed must not hold up the others.
     let allowed = |name: &str| !session.global.no_allow && loaded.allows(name).is_some();
-    let (refused, stopped): (Vec<_>, Vec<_>) =
+    let (tolerated, stopped): (Vec<_>, Vec<_>) =
         found.patches.iter().filter(|p| p.refused).cloned().partition(|p| allowed(&p.name));
-    if !refused.is_empty() && stopped.is_empty() {
-        names.retain(|name| !refused.iter().any(|p| p.name == *name));
-        found = planned(&names)?;
-        found.patches.extend(refused);
+    if !tolerated.is_empty() && stopped.is_empty() {
+        recipe.patch.retain(|patch| !tolerated.iter().any(|p| p.name == patch.name));
+        found = plan(&recipe)?;
+        found.patches.extend(tolerated);
     }
-    report.notes.extend(found.notes.drain(..));
+    report.notes.append(&mut found.notes);
     Ok(found)
-}
-
-/// The names of the patches that are asked for.
-fn selected(recipe: &Recipe, named: &[String], skip: &[String]) -> Vec<String> {
-    let all = recipe.patch.iter().map(|patch| patch.name.clone());
-    let wanted: Vec<String> = if named.is_empty() { all.collect() } else { named.to_vec() };
-    wanted.into_iter().filter(|name| !skip.contains(name)).collect()
 }
 
 /// Plans the plain patches of a folder, in the order of their names.
@@ -179,7 +167,8 @@ pub fn done(planned: Planned, outcome: &Outcome, made: bool, direction: Directio
 
 /// Where a name is given, its absence is an error.
 pub fn insist(names: &[String], report: &mut Report) {
-    for patch in report.patches.iter_mut().filter(|patch| names.contains(&patch.name)) {
+    let named = |patch: &str| names.iter().any(|name| normalised(name) == normalised(patch));
+    for patch in report.patches.iter_mut().filter(|patch| named(&patch.name)) {
         let absent = matches!(patch.state, State::NotInstalled | State::Skipped | State::NotApplicable);
         patch.refused |= absent;
     }

@@ -144,7 +144,7 @@ fn read_capped(path: &Path, cap: u64) -> Result<Vec<u8>> {
 
 fn understood(text: &str, name: &str) -> Result<Recipe> {
     recipe::read(text).map_err(|mistakes| {
-        let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{name}:{mistake}")).collect();
+        let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{name}: {mistake}")).collect();
         anyhow!(lines.join("\n"))
             .context(format!("the recipe `{name}` has {} mistake(s)", mistakes.len()))
             .context(Exit::Usage)

@@ -76,7 +76,7 @@ impl Site {
     fn undo_newest(&self) -> rocm_fixup::undo::Undone {
         let journal = self.journal();
         let run = journal.runs().unwrap().pop().unwrap();
-        undo(&run.record, &journal, &[self.path.clone()]).unwrap()
+        undo(&run.record, &journal, std::slice::from_ref(&self.path)).unwrap()
     }
 }
 
@@ -363,7 +363,7 @@ fn an_interrupted_run_is_tidied_and_undone() {
     fs::write(site.at("d/.rocm-fixup-0001-u1.part"), "libr").unwrap();
     let run = site.journal().runs().unwrap().pop().unwrap();
     assert!(run.unsettled());
-    tidy(&record, &journal, &[site.path.clone()]).unwrap();
+    tidy(&record, &journal, std::slice::from_ref(&site.path)).unwrap();
     assert_eq!(stray(&site.at("d")), Vec::<String>::new());
     let undone = site.undo_newest();
     assert_eq!((undone.restored.len(), undone.already), (1, 1));
@@ -379,7 +379,7 @@ fn what_somebody_put_there_before_the_kill_goes_back_to_its_name() {
     fs::remove_file(site.at("d/x")).unwrap();
     symlink("../core/x", site.at("d/x")).unwrap();
     fs::write(site.at("d/.rocm-fixup-0001-0"), "from pip").unwrap();
-    tidy(&record, &journal, &[site.path.clone()]).unwrap();
+    tidy(&record, &journal, std::slice::from_ref(&site.path)).unwrap();
     assert_eq!(fs::read(site.at("d/x")).unwrap(), b"from pip");
     assert_eq!(stray(&site.at("d")), Vec::<String>::new());
 }
@@ -392,7 +392,7 @@ fn the_last_copy_is_never_tidied_away() {
     fs::rename(site.at("d/x"), site.at("d/.rocm-fixup-0001-0")).unwrap();
     symlink("../core/x", site.at("d/x")).unwrap();
     fs::remove_file(site.at("core/x")).unwrap(); // pip uninstalled the owner meanwhile
-    tidy(&record, &journal, &[site.path.clone()]).unwrap();
+    tidy(&record, &journal, std::slice::from_ref(&site.path)).unwrap();
     assert_eq!(fs::read(site.at("d/x")).unwrap(), b"library");
 }
 
@@ -410,7 +410,7 @@ fn a_journal_of_another_tree_or_with_foreign_roots_grants_nothing() {
     let journal = site.journal();
     let run = journal.runs().unwrap().pop().unwrap();
     let before = snapshot(&site.path);
-    let error = undo(&run.record, &journal, &[other.path.clone()]).unwrap_err();
+    let error = undo(&run.record, &journal, std::slice::from_ref(&other.path)).unwrap_err();
     assert_eq!(rocm_fixup::error::exit_of(&error), rocm_fixup::error::Exit::Refused);
     assert_eq!(snapshot(&site.path), before);
 }

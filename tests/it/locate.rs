@@ -1,5 +1,7 @@
 //! Finding interpreter, site-packages and trees, in layouts that images have. Real virtual environments throughout.
 
+#![expect(clippy::disallowed_macros, reason = "a skip is said")]
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
@@ -62,7 +64,7 @@ fn a_named_interpreter_gives_its_trees_with_their_distributions() {
         ]
     );
     assert_eq!(env.devel, DevelState::Expanded);
-    assert_eq!(env.site_packages, [site.clone()]);
+    assert_eq!(env.site_packages, std::slice::from_ref(&site));
     assert_eq!(env.trees[0].path, site.join("_rocm_sdk_core"));
     assert_eq!(env.notes, Vec::<String>::new());
     assert!(env.glibc.is_some() && env.python_version().is_some());
@@ -205,7 +207,54 @@ fn an_old_interpreter_is_enough_to_find_trees() {
         sdk(&site, "10.0.0");
         let env = locate_in(&with(&command), &nothing_around()).unwrap();
         assert_eq!(env.trees.len(), 4);
-        assert!(env.notes[0].contains("it can't run checks"), "{:?}", env.notes);
+        assert!(env.notes[0].contains("it can only name directories"), "{:?}", env.notes);
         assert!(env.needed_interpreter().is_err());
     }
+}
+
+/// Runs the real binary where /proc is missing, and where in addition no place takes a temporary file.
+#[test]
+fn a_system_without_proc_and_without_any_place_to_write_is_answered_too() {
+    let binary = env!("CARGO_BIN_EXE_rocm-fixup");
+    let run = |prepare: &str| {
+        let script =
+            format!("set -e; {prepare} mount -t tmpfs none /proc; exec \"$0\" locate --python \"$1\"");
+        let mut unshare = std::process::Command::new("unshare");
+        unshare.args(["--map-root-user", "--mount", "sh", "-c", &script, binary]).arg(python());
+        unshare.env("TMPDIR", "/tmp").output()
+    };
+    let allowed = run("").is_ok_and(|done| !String::from_utf8_lossy(&done.stderr).contains("unshare"));
+    if !allowed {
+        eprintln!("skipped: this system allows no user namespaces");
+        return;
+    }
+    let elsewhere = run("").unwrap();
+    assert!(elsewhere.status.success(), "{elsewhere:?}");
+    let own = Path::new(binary).parent().unwrap().display();
+    let sealed = format!(
+        "for d in /tmp /var/tmp /dev/shm /run; do mount -t tmpfs -o ro none $d; done; \
+         mount --bind '{own}' '{own}'; mount -o remount,ro,bind '{own}'; "
+    );
+    let plain = run(&sealed).unwrap();
+    assert!(plain.status.success(), "{plain:?}");
+    let said = String::from_utf8(plain.stdout).unwrap();
+    assert!(said.contains("site-packages"), "{said}");
+    assert!(said.contains("no place takes a temporary file"), "{said}");
+}
+
+#[test]
+fn an_interpreter_may_be_named_from_here_or_by_a_bare_name() {
+    let (_dir, root) = root();
+    let (command, site) = venv(&python(), &root.join("venv"));
+    let run = |name: &str, path: &str| {
+        let mut locate = std::process::Command::new(env!("CARGO_BIN_EXE_rocm-fixup"));
+        locate.args(["locate", "--format", "json", "--python", name]).current_dir(&root).env("PATH", path);
+        let done = locate.output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    for said in [run("venv/bin/python3", ""), run("./venv/bin/python3", "")] {
+        assert!(said.contains(command.to_str().unwrap()) && said.contains(site.to_str().unwrap()), "{said}");
+    }
+    assert!(run("python3", command.parent().unwrap().to_str().unwrap()).contains(site.to_str().unwrap()));
 }

@@ -1,5 +1,6 @@
 //! The one integration test binary: fixture in, run, whole tree out.
 #![allow(
+    clippy::disallowed_macros,
     clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::panic,
@@ -7,20 +8,30 @@
 )]
 
 mod apply;
+mod cli;
 mod dedup_plan;
 mod dedup_random;
+mod documents;
+mod exit_codes;
+mod github_format;
+mod json_schema;
+mod libraries;
 mod locate;
 mod patch_cases;
+mod patch_cli;
 mod patch_corpora;
 mod patch_differential;
 mod patch_packages;
 mod patch_places;
 mod patch_properties;
+mod patch_pypi;
+mod patch_speed;
 mod python;
 mod python_support;
 mod recipe;
 mod reference;
 mod require;
+mod screens;
 mod sdk_tree;
 mod shape;
 mod site;

@@ -174,6 +174,16 @@ fn case_11_a_carried_offset_that_git_would_not_follow_is_ambiguous() {
 }
 
 #[test]
+fn case_11_an_end_that_git_does_not_see_is_ambiguous() {
+    // Less context after than before: for GNU patch the end of the file, for git any place, the stated line first.
+    let patch = "--- a/x\n+++ b/x\n@@ -4,4 +4,5 @@\n a\n b\n c\n+new\n d\n";
+    let block = "a\nb\nc\nd\n";
+    let file = format!("1\n2\n3\n{block}");
+    assert_eq!(applied(plain(patch, &file)).0, file.replace("c\n", "c\nnew\n"));
+    assert_eq!(hunk(plain(patch, &format!("{file}4\n{block}"))).why, Why::Ambiguous(vec![4, 9]));
+}
+
+#[test]
 fn case_12_a_missing_file_is_said_to_be_missing() {
     assert_eq!(conflict(judged(MIDDLE.as_bytes(), None, None)), Conflict::Missing);
 }

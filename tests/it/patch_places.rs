@@ -228,3 +228,12 @@ fn pip_and_uv_line_endings_of_record_stay() {
     carry_out(&site.plain(&[ONE], Revert).plan);
     assert_eq!(site.text("p-1.0.dist-info/RECORD"), record.replace('\n', "\r\n"));
 }
+
+#[test]
+fn a_file_is_not_made_where_there_is_no_directory() {
+    let site = site();
+    let patch = "--- /dev/null\n+++ b/q/new.py\n@@ -0,0 +1 @@\n+x = 1\n";
+    assert!(conflict(&site, patch).contains("no directory"));
+    let back = site.plain(&["--- a/q/old.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x = 1\n"], Revert);
+    assert!(back.refused && back.plan.changes.is_empty());
+}

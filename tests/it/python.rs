@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rocm_fixup::error::{Hint, message};
 use rocm_fixup::python::wire::{Line, Question};
-use rocm_fixup::python::{End, Reply, Unfit, ask, directories};
+use rocm_fixup::python::{End, Refusal, Reply, Unfit, ask, directories};
 use tempfile::TempDir;
 
 use crate::python_support::{old_pythons, output, python, pythons, venv};
@@ -28,7 +28,7 @@ fn every_cpython_since_3_8_answers_with_what_it_says_itself() {
         let found = directories(&python, &["json", "no_such_package"]).unwrap();
         let version = output(&python, ["-c", "import platform; print(platform.python_version())"]);
         assert_eq!(found.version, version);
-        assert!(!found.limited);
+        assert_eq!(found.limited, None);
         let libc = output(&python, ["-c", "import os; print(os.confstr('CS_GNU_LIBC_VERSION').split()[1])"]);
         assert_eq!(found.glibc.as_deref(), Some(&*libc));
         let plain = "import sys, os; own = os.path.dirname(os.__file__); \
@@ -45,7 +45,7 @@ fn every_cpython_since_3_8_answers_with_what_it_says_itself() {
 fn an_old_interpreter_is_answered_for_by_the_plain_script_but_runs_no_checks() {
     for python in old_pythons() {
         let found = directories(&python, &["json"]).unwrap();
-        assert!(found.limited);
+        assert!(matches!(found.limited, Some(Unfit::Old(_))));
         assert!(!found.paths.is_empty());
         assert!(found.glibc.is_some());
         assert_eq!(found.packages.len(), 1);
@@ -76,7 +76,7 @@ fn a_foreign_or_free_threaded_interpreter_is_named() {
         let error = directories(&shim, &[]).unwrap_err();
         assert!(message(&error).contains(wanted), "{}", message(&error));
         assert!(error.downcast_ref::<Hint>().unwrap().0.contains("--site-packages"));
-        assert!(error.downcast_ref::<Unfit>().is_some());
+        assert!(error.downcast_ref::<Refusal>().is_some());
         std::fs::remove_file(shim).unwrap();
     }
 }

@@ -1,5 +1,7 @@
 //! What tests of the interpreter need: real Pythons, virtual environments, compiled objects. Mocks nothing.
 
+#![expect(clippy::disallowed_macros, reason = "a skip is said")]
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -160,6 +160,8 @@ fn crashes_exits_and_hangs_are_told_apart() {
     let hangs = place.check(&short("hangs"));
     expect(&hangs, Verdict::Timeout, &["stopped after 1 s while importing `hangs`"]);
     assert!((1.0..5.0).contains(&hangs.seconds), "{hangs:?}");
+    let endless = SmokeCheck { timeout: Duration::MAX, ..SmokeCheck::new("json") };
+    expect(&place.check(&endless), Verdict::Ok, &[]);
     expect(&place.check(&short("hangs_late")), Verdict::Timeout, &["at the interpreter's shutdown"]);
 }
 

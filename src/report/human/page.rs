@@ -15,6 +15,24 @@ const FEW: usize = 5;
 /// Text is not squeezed into fewer columns than this, however narrow the terminal is.
 const NARROWEST: usize = 24;
 
+/// Bytes as MiB, the one unit of the reports.
+#[must_use]
+pub fn mib(bytes: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+    let mib = bytes as f64 / f64::from(1 << 20);
+    format!("{mib:.1} MiB")
+}
+
+/// `1 name`, `2 names`, `2 copies`.
+#[must_use]
+pub fn count(n: u64, one: &str) -> String {
+    match one.strip_suffix('y') {
+        _ if n == 1 => format!("1 {one}"),
+        Some(stem) => format!("{n} {stem}ies"),
+        None => format!("{n} {one}s"),
+    }
+}
+
 pub struct Page<'a> {
     pub text: String,
     look: Look,

@@ -15,7 +15,7 @@ broken() {
 check() { echo "any(c['verdict'] == '$1' and '$2' in str(c) for c in r['checks'])"; }
 tk=$site/tile_kernels
 
-broken "torch replaced by another build" 4 "$(check fail torch)" "$pip_install torch==2.10.0"
+broken "torch replaced by another build" 4 "$(check fail torch)" "$pip_install torch===2.10.0"
 broken "torch without its library" 4 "$(check import-error stand_in_hip_stream)" "rm $site/torch/lib/libtorch_hip.so"
 broken "an extension that aborts" 4 "$(check signal SIGABRT)" "$pip_install apex==1.10.1"
 broken "torch_memory_saver of another commit" 4 "$(check fail torch-memory-saver)" "$pip_install torch_memory_saver==0.0.8"

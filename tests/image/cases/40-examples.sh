@@ -8,6 +8,6 @@ for example in "$here"/../../examples/*/Dockerfile; do
   expect_exit 0 in_image "example-$name" rocm-fixup status
   expect_exit 0 in_image "example-$name" rocm-fixup run --recipe "$name"
   # The binary was mounted for one RUN, and nothing of it stays.
-  expect_exit 1 docker run --rm --network none "rf-example-$name" sh -c 'command -v rocm-fixup'
+  expect_exit 127 docker run --rm --network none "rf-example-$name" sh -c 'command -v rocm-fixup'
   echo "$name: $(top_layer "example-$name") bytes in the last layer"
 done

@@ -1,0 +1,220 @@
+//! Opens every shared library of the SDK's trees, each in a forked child of one interpreter, and each pair of twins in
+//! both orders. Plans and judges here; the opening itself is the probe's. Changes nothing.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use walkdir::WalkDir;
+
+use super::{CheckResult, Kind, Verdict, opened};
+use crate::elf;
+use crate::model::{Role, Tree};
+use crate::python::wire::{Line, Opened, Question};
+use crate::python::{self, Interpreter};
+use crate::scan::is_library_name;
+
+/// How libraries are opened.
+pub struct LibraryOptions<'a> {
+    /// Why a library isn't opened, by its path below its tree (`lib/llvm/lib/libclang_rt.asan.so`).
+    pub exception: &'a dyn Fn(&str) -> Option<String>,
+    /// The limit for one library, or one pair.
+    pub timeout: Duration,
+    /// A library that wants a GPU doesn't fail the check.
+    pub gpu_optional: bool,
+}
+
+/// One library of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Library {
+    /// `_rocm_sdk_core/lib/libX.so.3`
+    name: String,
+    path: PathBuf,
+}
+
+#[derive(Debug, Default)]
+struct Work {
+    singles: Vec<Library>,
+    /// A library of core, libraries or profiler, and what lies at the same place in devel.
+    twins: Vec<(Library, Library)>,
+    skipped: Vec<CheckResult>,
+}
+
+/// One row that sums up, then one for each library that doesn't open as it should or isn't opened at all.
+///
+/// # Errors
+/// If a tree can't be walked, or the interpreter gives no answer.
+pub fn libraries(
+    interpreter: &Interpreter,
+    trees: &[Tree],
+    options: &LibraryOptions<'_>,
+) -> Result<Vec<CheckResult>> {
+    let work = plan(trees, options.exception)?;
+    if work.singles.is_empty() {
+        return Ok(vec![CheckResult::skipped(
+            "libraries",
+            Kind::Smoke,
+            "there is no library of an SDK here",
+        )]);
+    }
+    let began = std::time::Instant::now();
+    let jobs = work.singles.iter().map(|one| vec![one.path.as_path()]).collect();
+    let mut broken = HashSet::new();
+    let mut rows = Vec::new();
+    for (library, outcome) in work.singles.iter().zip(open(interpreter, jobs, options)?) {
+        if let Some(row) = opened::judge(&library.name, None, &outcome, options.gpu_optional) {
+            broken.insert(library.path.as_path());
+            rows.push(row);
+        }
+    }
+    // What doesn't open alone says nothing new in a pair.
+    let twins = work.twins.iter().filter(|(own, _)| !broken.contains(own.path.as_path()));
+    let orders: Vec<(&Library, &Library)> =
+        twins.flat_map(|(own, devel)| [(own, devel), (devel, own)]).collect();
+    let jobs = orders.iter().map(|(first, then)| vec![first.path.as_path(), then.path.as_path()]).collect();
+    for ((first, then), outcome) in orders.iter().zip(open(interpreter, jobs, options)?) {
+        rows.extend(opened::judge(&then.name, Some(&first.path), &outcome, options.gpu_optional));
+    }
+    let failed = rows.iter().filter(|row| row.failed()).count();
+    let libraries = several(work.singles.len(), "library", "libraries");
+    let counted = format!("{libraries}, and {} in both orders", several(orders.len() / 2, "pair", "pairs"));
+    let mut sum = if failed == 0 {
+        CheckResult::new("libraries", Kind::Smoke, Verdict::Ok, format!("opened {counted}"))
+    } else {
+        let detail = format!("{} among {counted}", several(failed, "failure", "failures"));
+        CheckResult::new("libraries", Kind::Smoke, Verdict::Fail, detail)
+    };
+    sum.seconds = began.elapsed().as_secs_f64();
+    Ok([vec![sum], rows, work.skipped].concat())
+}
+
+fn several(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// What is to be opened: each file once, and what devel has in the place of another tree's library.
+fn plan(trees: &[Tree], exception: &dyn Fn(&str) -> Option<String>) -> Result<Work> {
+    let mut work = Work::default();
+    let mut seen = HashSet::new();
+    let mut owned: HashMap<PathBuf, (Library, What)> = HashMap::new();
+    let mut ordered: Vec<&Tree> = trees.iter().collect();
+    ordered.sort_by_key(|tree| tree.role);
+    for tree in ordered {
+        for below in names(&tree.path)? {
+            let name = format!("{}/{}", tree.name.to_string_lossy(), below.to_string_lossy());
+            let library = Library { name, path: tree.path.join(&below) };
+            let Some(what) = what(&library.path) else { continue };
+            let twin = if tree.role == Role::Devel { twin(&owned, &below, &what) } else { None };
+            let new = what.id.is_none_or(|id| seen.insert(id));
+            if !new && twin.is_none() {
+                continue;
+            }
+            if let Some(reason) = exception(&below.to_string_lossy()) {
+                let row = CheckResult::skipped(&library.name, Kind::Smoke, reason);
+                work.skipped.extend(new.then_some(row));
+                continue;
+            }
+            work.twins.extend(twin.map(|own| (own.clone(), library.clone())));
+            if tree.role != Role::Devel {
+                owned.insert(below, (library.clone(), what));
+            }
+            work.singles.extend(new.then_some(library));
+        }
+    }
+    Ok(work)
+}
+
+/// The library that the devel file `below` doubles: the one at the same place, or a separate file under another name
+/// of it (`libX.so` beside `libX.so.3`).
+fn twin<'a>(owned: &'a HashMap<PathBuf, (Library, What)>, below: &Path, what: &What) -> Option<&'a Library> {
+    if let Some((own, _)) = owned.get(below) {
+        return Some(own);
+    }
+    let named = below.with_file_name(OsStr::from_bytes(what.soname.as_deref()?));
+    owned.get(&named).filter(|(_, theirs)| theirs.id != what.id).map(|(own, _)| own)
+}
+
+/// Names of libraries below a tree, sorted; links to directories are not followed.
+fn names(tree: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in WalkDir::new(tree).sort_by_file_name() {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) if error.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => {
+                continue;
+            }
+            Err(error) => return Err(error).with_context(|| format!("can't walk `{}`", tree.display())),
+        };
+        if !entry.file_type().is_dir() && is_library_name(entry.file_name().as_bytes()) {
+            found.extend(entry.path().strip_prefix(tree).ok().map(Path::to_path_buf));
+        }
+    }
+    Ok(found)
+}
+
+struct What {
+    /// Device and inode; `None` for a link to nothing.
+    id: Option<(u64, u64)>,
+    soname: Option<Vec<u8>>,
+}
+
+/// `None` for what no loader would open: text, programs, directories.
+fn what(path: &Path) -> Option<What> {
+    let Ok(meta) = std::fs::metadata(path) else { return Some(What { id: None, soname: None }) };
+    let facts = elf::read(&File::open(path).ok().filter(|_| meta.is_file())?).ok()?;
+    let id = Some((meta.dev(), meta.ino()));
+    (facts.dynamic && !facts.executable).then_some(What { id, soname: facts.soname })
+}
+
+/// The outcome of each job, in their order.
+fn open(
+    interpreter: &Interpreter,
+    jobs: Vec<Vec<&Path>>,
+    options: &LibraryOptions<'_>,
+) -> Result<Vec<Opened>> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = jobs.len();
+    let parallel = std::thread::available_parallelism().map_or(1, usize::from);
+    let rounds = u32::try_from(count.div_ceil(parallel)).unwrap_or(u32::MAX);
+    let limit = options.timeout.saturating_mul(rounds).saturating_add(Duration::from_secs(60));
+    let jobs = jobs.iter().map(|paths| paths.iter().map(|path| python::raw(path)).collect()).collect();
+    let question = Question::OpenLibraries { jobs, parallel, seconds: options.timeout.as_secs_f64() };
+    let reply =
+        python::ask(&interpreter.command, &question, &[], limit).context("can't open the SDK's libraries")?;
+    if let Some(unfit) = reply.answer.unfit {
+        return Err(unfit.error(&interpreter.command));
+    }
+    if !reply.answer.complete() {
+        let error = python::no_answer(&interpreter.command, &reply, limit);
+        return Err(error.context("can't open the SDK's libraries"));
+    }
+    let mut outcomes: Vec<Option<Opened>> = vec![None; count];
+    for line in reply.answer.lines {
+        if let Line::Opened { job, outcome } = line
+            && let Some(slot) = outcomes.get_mut(job)
+        {
+            *slot = Some(outcome);
+        }
+    }
+    let outcomes: Option<Vec<Opened>> = outcomes.into_iter().collect();
+    outcomes.context("the interpreter left out a library")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_nothing_are_no_libraries() {
+        assert!(what(Path::new("/etc/passwd")).is_none());
+        assert!(what(Path::new("/")).is_none());
+        assert!(what(Path::new("/no/such.so")).is_some_and(|what| what.id.is_none()));
+    }
+}
