@@ -6,6 +6,8 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
@@ -131,9 +133,14 @@ fn headers(dir: &Path) -> io::Result<Vec<(String, String)>> {
             Err(error) => return Err(error),
         }
     }
-    let text = text.ok_or(io::ErrorKind::NotFound)?;
+    Ok(parse_headers(&text.ok_or(io::ErrorKind::NotFound)?))
+}
+
+/// The headers in the text of METADATA; public for the fuzz target.
+#[must_use]
+pub fn parse_headers(text: &[u8]) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = Vec::new();
-    for line in String::from_utf8_lossy(&text).lines() {
+    for line in String::from_utf8_lossy(text).lines() {
         if line.trim().is_empty() {
             break;
         }
@@ -146,11 +153,12 @@ fn headers(dir: &Path) -> io::Result<Vec<(String, String)>> {
             headers.push((key.trim().to_ascii_lowercase(), value.trim().to_owned()));
         }
     }
-    Ok(headers)
+    headers
 }
 
 fn read_some(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC; // a pipe would block the open itself
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     if !file.metadata()?.is_file() {
         // A pipe or a device under this name must not stop the run; a directory is the metadata directory itself.
         return Err(io::ErrorKind::NotFound.into());

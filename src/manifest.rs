@@ -74,7 +74,11 @@ fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn parse(bytes: &[u8], devel: &Path) -> anyhow::Result<Vec<DeviceLink>> {
+/// The links that a manifest names, below the devel tree of that name; public for the fuzz target.
+///
+/// # Errors
+/// When it isn't the JSON that it should be.
+pub fn parse(bytes: &[u8], devel: &Path) -> anyhow::Result<Vec<DeviceLink>> {
     let document: Document = serde_json::from_slice(bytes)?;
     Ok(document
         .links
