@@ -76,6 +76,10 @@ fn ordered(calls: &[Call]) -> Check {
             {
                 return Err(format!("{} comes before the sync of {text}", call.text));
             }
+            if call.text.contains("AT_REMOVEDIR") {
+                let name = call.text.split('"').nth(1).unwrap_or_default();
+                dirty.remove(&format!("{path}/{name}"));
+            }
             let removes = call.name == "unlinkat" && call.text.contains(".part\"");
             if !removes {
                 dirty.insert(path, call.text.clone());

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::bench::{Bench, Check};
 use crate::calls;
@@ -128,8 +128,7 @@ fn limited(bench: &Bench, args: &[&str], limit: &str, ignored: bool) -> Ran {
         .arg(format!("{trap}exec prlimit --core=0 --fsize={limit} \"$@\""))
         .arg("sh")
         .arg(tool::binary());
-    shell.args(args).arg("--site-packages").arg(bench.site()).args(["--format", "json"]);
-    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    tool::finish(&mut shell, &bench.site(), args);
     tool::run(shell, None)
 }
 

@@ -19,6 +19,7 @@ mod copy;
 mod fault;
 mod full;
 mod oracle;
+mod packages;
 mod power;
 mod races;
 mod scene;

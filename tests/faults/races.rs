@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::bench::{Bench, Check};
 use crate::calls;
-use crate::oracle::State;
+use crate::oracle::{Kind, State};
 use crate::scene::Scene;
 use crate::tally::{Context, Tally, spread};
 use crate::tool::{self, Ran};
@@ -32,13 +32,17 @@ impl Swap {
     /// For each attack: something in the tree, and its double, which leads or lies outside.
     fn prepare(bench: &Bench, attack: &str) -> Self {
         let site = bench.site();
-        let first = bench.after.new_links(&bench.before).into_iter().next();
+        let changed = |path: &&PathBuf| bench.after.items.get(*path) != bench.before.items.get(*path);
+        let is_file = |path: &&PathBuf| matches!(bench.before.items[*path].kind, Kind::File { .. });
+        let first = bench.before.items.keys().filter(is_file).find(changed);
         let name =
             first.map_or_else(|| site.join("_rocm_sdk_devel/lib/k/a.co"), |first| bench.top().join(first));
         let parent = name.parent().unwrap().to_path_buf();
         let owner =
             if site.join("_rocm_sdk_core").exists() { "_rocm_sdk_core" } else { "_rocm_sdk_libraries" };
         let there = match attack {
+            "tree" if site.join("demo").exists() => site.join("demo"),
+            "owner" if site.join("demo").exists() => site.join("demo-1.0.dist-info"),
             "tree" => site.join("_rocm_sdk_devel"),
             "owner" => site.join(owner).join("lib"),
             "name" | "rewrite" => name,

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 
+use crate::packages;
 use crate::sdk_tree::SdkTree;
 
 /// A tree and the command that changes it.
@@ -14,7 +15,8 @@ pub struct Scene {
     lines: &'static str,
 }
 
-pub const SCENES: [Scene; 3] = [
+/// `@outside` stands for the folder beside the tree.
+pub const SCENES: [Scene; 5] = [
     Scene {
         name: "split",
         command: &["dedup"],
@@ -52,6 +54,16 @@ pub const SCENES: [Scene; 3] = [
             dist rocm-sdk-libraries 10.0.0
             dist rocm-sdk-devel 10.0.0",
     },
+    Scene { name: "patch", command: &["patch", "--from", "@outside/patches"], lines: "" },
+    Scene {
+        name: "recipe",
+        command: &["run", "--recipe", "@outside/patches/recipe.toml"],
+        lines: "
+            core/lib/libX.so.3 library libX.so.3 1
+            devel/lib/libX.so.3 copy core/lib/libX.so.3
+            dist rocm-sdk-core 10.0.0
+            dist rocm-sdk-devel 10.0.0",
+    },
 ];
 
 impl Scene {
@@ -66,8 +78,11 @@ impl Scene {
             builder = builder.line(line.trim());
         }
         fs::create_dir_all(top.join("sdk"))?;
-        builder.build(&top.join("sdk"));
+        let tree = builder.build(&top.join("sdk"));
         fs::create_dir(top.join("outside"))?;
+        if self.command[0] != "dedup" {
+            packages::install(&tree.site_packages, &top.join("outside"))?;
+        }
         fs::write(top.join("outside/file"), "not yours")?;
         fs::set_permissions(top.join("outside/file"), fs::Permissions::from_mode(0o600))?;
         unusual(top)
@@ -78,7 +93,8 @@ impl Scene {
 fn unusual(top: &Path) -> std::io::Result<()> {
     for entry in walkdir::WalkDir::new(top.join("sdk")) {
         let entry = entry?;
-        if entry.file_type().is_file() && entry.path().to_string_lossy().contains(".so") {
+        let name = entry.file_name().to_string_lossy();
+        if entry.file_type().is_file() && (name.contains(".so") || name.ends_with(".py")) {
             fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o750))?;
             if rustix::process::geteuid().is_root() {
                 chown(entry.path(), Some(1234), Some(2345))?;

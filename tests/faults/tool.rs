@@ -53,10 +53,19 @@ pub fn traced(site: &Path, args: &[&str], strace: &[String], log: &Path) -> Comm
     command
 }
 
-fn finish(command: &mut Command, site: &Path, args: &[&str]) {
-    command.args(args).arg("--site-packages").arg(site);
+/// Arguments and surroundings.
+pub fn finish(command: &mut Command, site: &Path, args: &[&str]) {
+    let top = site.ancestors().nth(4).unwrap();
+    let outside = top.join("outside").display().to_string();
+    command.args(args.iter().map(|arg| arg.replacen("@outside", &outside, 1)));
+    command.arg("--site-packages").arg(site);
     command.args(["--format", "json"]);
-    command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
 }
 
 /// Runs to the end, or kills what hangs.
