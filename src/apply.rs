@@ -1,7 +1,7 @@
 //! Makes the changes of a plan, group by group, each group whole or not at all. The journal must hold the plan
 //! already. Never decides what is to be changed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -37,14 +37,10 @@ pub struct Outcome {
 /// # Errors
 /// When not even the roots can be opened; all later trouble is in the outcome.
 pub fn apply(record: &Record, journal: &Journal, mut progress: impl FnMut(usize)) -> anyhow::Result<Outcome> {
-    let mut groups: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for (index, change) in record.plan.changes.iter().enumerate() {
-        groups.entry(change.group).or_default().push(index);
-    }
     let mut run = Run { ground: Ground::open(record, journal)?, id: &record.id, made: HashMap::new() };
     let mut outcome = Outcome::default();
     let mut clean = true;
-    for indices in groups.values() {
+    for indices in record.plan.groups().values() {
         match run.group(indices) {
             Ok(Ok(())) => {
                 outcome.made.extend(indices);

@@ -258,6 +258,16 @@ impl Plan {
         self.originals.extend(other.originals);
     }
 
+    /// The indices of the changes of each group.
+    #[must_use]
+    pub fn groups(&self) -> std::collections::BTreeMap<u32, Vec<usize>> {
+        let mut groups = std::collections::BTreeMap::<u32, Vec<usize>>::new();
+        for (index, change) in self.changes.iter().enumerate() {
+            groups.entry(change.group).or_default().push(index);
+        }
+        groups
+    }
+
     /// The index of `root`, added if it is new.
     pub fn root(&mut self, root: &Path) -> usize {
         if let Some(at) = self.roots.iter().position(|r| r == root) {

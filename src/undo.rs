@@ -1,6 +1,8 @@
 //! Takes a recorded run back, newest change first, and tidies up after one that was interrupted. Works from what is
 //! on disk now: a path that is neither as before nor as after the run is left alone and named.
 
+mod tidy;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -8,11 +10,12 @@ use anyhow::{Context as _, anyhow};
 
 use crate::apply::Refused;
 use crate::error::{Exit, Hint};
-use crate::fsops;
 use crate::ground::{Ground, Swap, is_big, is_within, stage_name};
 use crate::held::{self, Seen};
 use crate::journal::{Ended, Journal, Record};
 use crate::model::{Change, Entry, FileEntry, Place, RelPath, Source};
+
+pub use tidy::tidy;
 
 /// What an undo did.
 #[derive(Debug, Default)]
@@ -189,94 +192,4 @@ fn unavailable(ground: &Ground<'_>, change: &Change) -> anyhow::Result<Option<St
 
 fn seconds(nanos: i128) -> i128 {
     nanos.div_euclid(1_000_000_000)
-}
-
-/// Removes what an interrupted run or undo left staged. Call under the lock. Afterwards every path is whole, as before
-/// or as after, and the run can be undone or done again.
-///
-/// # Errors
-/// When a staged name holds something that is neither the old nor the new entry and can't be put back.
-pub fn tidy(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::Result<()> {
-    check_roots(record, allowed)?;
-    let mut ground = Ground::open(record, journal)?;
-    for (index, change) in record.plan.changes.iter().enumerate() {
-        for undo in [false, true] {
-            let stage = stage_name(&record.id, index, undo);
-            ground.discard(&change.at, &fsops::part_of(&stage))?;
-            tidy_stage(&mut ground, change, &stage, undo)?;
-        }
-    }
-    ground.sync()?;
-    journal.settle(record, Ended::Stopped)
-}
-
-fn tidy_stage(ground: &mut Ground<'_>, change: &Change, stage: &OsStr, undo: bool) -> anyhow::Result<()> {
-    let Some(beside) = change.at.path.sibling(stage) else { return Ok(()) };
-    let staged = Place { root: change.at.root, path: beside };
-    let seen = ground.look(&staged)?;
-    if seen == Seen::Absent {
-        return Ok(());
-    }
-    ground.mark_dirty(&change.at);
-    if is_ours(ground, change, &staged, &seen)? && content_is_safe(ground, change, &seen)? {
-        return ground.discard(&change.at, stage);
-    }
-    // Somebody's file came out of the last swap, or the kept copy is gone: the staged file is wanted at its name.
-    let put = if undo { &change.before } else { &change.after };
-    let dir = ground.dir(&change.at)?;
-    match (ground.look(&change.at)?, put) {
-        (Seen::Absent, _) => fsops::move_new(&dir, stage, change.at.path.name())?,
-        (Seen::Symlink { target }, Entry::Symlink { target: ours }) if target == *ours => {
-            fsops::replace(&dir, stage, change.at.path.name())?;
-        }
-        (_, Entry::File(_)) if ground.holds(&change.at, put, None)? => {
-            fsops::replace(&dir, stage, change.at.path.name())?;
-        }
-        _ => {
-            return Err(anyhow!("`{}` was left by an interrupted run", dir.named(stage).display())
-                .context(Hint::new("look at it, move it where it belongs, and run this again"))
-                .context(Exit::Refused));
-        }
-    }
-    Ok(())
-}
-
-/// Whether a staged entry is the old or the new one of its change.
-fn is_ours(ground: &Ground<'_>, change: &Change, staged: &Place, seen: &Seen) -> anyhow::Result<bool> {
-    for entry in [&change.before, &change.after] {
-        match (seen, entry) {
-            (Seen::Symlink { target }, Entry::Symlink { target: ours }) if target == ours => return Ok(true),
-            (Seen::File { id, .. }, Entry::File(file)) if id.size == file.size => {
-                // A turned link has no file of its own that was seen: its content is that of the kept file.
-                let mut seen = change.seen.iter().chain(change.keeps.as_ref().map(|(_, kept)| kept));
-                let known = seen.any(|s| (s.size, s.mtime) == (id.size, id.mtime));
-                let same = match file.digest {
-                    Some(digest) => {
-                        let open = ground.dir(staged)?.open(staged.path.name())?;
-                        held::digest_of(&open)? == digest
-                    }
-                    None => known,
-                };
-                if same {
-                    return Ok(true);
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(false)
-}
-
-/// A staged file is let go only while its content is also elsewhere: in the kept file, in the journal, or at its name.
-fn content_is_safe(ground: &Ground<'_>, change: &Change, seen: &Seen) -> anyhow::Result<bool> {
-    let Seen::File { .. } = seen else { return Ok(true) };
-    if matches!(ground.look(&change.at)?, Seen::File { .. }) {
-        return Ok(true);
-    }
-    Ok(match &change.keeps {
-        Some((kept, id)) => {
-            matches!(ground.look(kept)?, Seen::File { id: now, .. } if (now.size, now.mtime) == (id.size, id.mtime))
-        }
-        None => true,
-    })
 }

@@ -17,6 +17,7 @@ mod github_format;
 mod json_schema;
 mod libraries;
 mod locate;
+mod model_test;
 mod patch_cases;
 mod patch_cli;
 mod patch_corpora;

@@ -190,6 +190,11 @@ impl SdkTree {
         }
     }
 
+    /// A manifest of the libraries tree that names these paths.
+    pub fn manifest_of(&self, paths: &[&str]) {
+        self.manifest("libraries", "gfx", &paths.join(" "));
+    }
+
     fn manifest(&self, libraries: &str, name: &str, paths: &str) {
         let directory = self.path(libraries).join(".devel_links");
         fs::create_dir_all(&directory).unwrap();
