@@ -1,0 +1,45 @@
+//! What version 0.1 wrote, later versions must still read: journals and recipes as files that never change.
+//! `BLESS=1` makes the ones that are missing, and never rewrites one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rocm_fixup::journal::{Ended, Record, parse};
+use rocm_fixup::model::{Digest, Entry};
+use rocm_fixup::recipe::read;
+
+fn fixture(name: &str, made: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/formats").join(name);
+    if std::env::var_os("BLESS").is_some() && !path.exists() {
+        fs::write(&path, made()).unwrap();
+    }
+    fs::read(&path).unwrap()
+}
+
+fn framed(body: &[u8]) -> Vec<u8> {
+    let head = format!("rocm-fixup-journal 1 {} {}\n", body.len(), Digest::of(body).to_hex());
+    [head.as_bytes(), body, b"\n"].concat()
+}
+
+#[test]
+fn journals_of_0_1_are_understood() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/journal/plan");
+    let plan = fixture("journal-1.plan", || framed(fs::read(corpus).unwrap().trim_ascii_end()));
+    let record: Record = parse(&plan).unwrap();
+    assert_eq!((record.id.as_str(), record.command.as_str()), ("0001", "dedup"));
+    assert_eq!(record.plan.changes.len(), 3);
+    for change in &record.plan.changes {
+        assert!(matches!(change.after, Entry::Symlink { .. }) && matches!(change.before, Entry::File(_)));
+        assert!(change.seen.is_some() && change.keeps.is_some());
+    }
+    let done = fixture("journal-1.done", || framed(br#""complete""#));
+    assert_eq!(parse::<Ended>(&done).unwrap(), Ended::Complete);
+}
+
+#[test]
+fn recipes_of_0_1_are_understood() {
+    let text = fixture("recipe-1.toml", || rocm_fixup::recipe::embedded::RECIPES[0].1.as_bytes().to_vec());
+    let recipe = read(&String::from_utf8(text).unwrap()).unwrap();
+    assert_eq!(recipe.name, "miles-rocm10");
+    assert_eq!((recipe.patch.len(), recipe.require.len(), recipe.smoke.len()), (2, 3, 1));
+}
