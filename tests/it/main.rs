@@ -13,6 +13,7 @@ mod dedup_plan;
 mod dedup_random;
 mod documents;
 mod exit_codes;
+mod faults_found;
 mod formats;
 mod github_format;
 mod json_schema;
