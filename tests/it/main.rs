@@ -16,6 +16,7 @@ mod exit_codes;
 mod faults_found;
 mod formats;
 mod github_format;
+mod hostile_journals;
 mod json_schema;
 mod libraries;
 mod locate;
