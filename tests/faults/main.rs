@@ -22,6 +22,8 @@ mod oracle;
 mod packages;
 mod power;
 mod races;
+mod recorder;
+mod reorder;
 mod scene;
 #[path = "../it/sdk_tree.rs"]
 #[allow(dead_code, reason = "shared with tests/it, which uses more of it")]
@@ -40,7 +42,7 @@ use tally::{Context, Tally};
 
 type Part = (&'static str, fn(&Context) -> Result<Tally, String>);
 
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     ("runs", |context| over_scenes(context, sweep::runs)),
     ("looks", |context| over_scenes(context, sweep::looks)),
     ("recoveries", |context| over_scenes(context, sweep::recoveries)),
@@ -52,6 +54,7 @@ const PARTS: [Part; 12] = [
     ("overlay", |context| over_scenes(context, full::overlay)),
     ("held", |context| over_scenes(context, races::held)),
     ("flips", |context| over_scenes(context, races::flips)),
+    ("reorder", |context| over_scenes(context, reorder::states)),
     ("together", |context| over_scenes(context, races::together)),
 ];
 
