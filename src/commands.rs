@@ -65,7 +65,7 @@ fn dedup(session: &mut Session<'_>, args: &cli::Dedup, report: &mut Report) -> a
 }
 
 fn patch(session: &mut Session<'_>, args: &cli::Patch, report: &mut Report) -> anyhow::Result<()> {
-    let known = Known::of(session);
+    let known = Known::of(session)?;
     let direction = if args.revert { Direction::Revert } else { Direction::Apply };
     let options = Options { direction, allow_drift: args.allow_drift, names: &args.names };
     if !args.list {
@@ -96,7 +96,7 @@ fn require(session: &mut Session<'_>, args: &cli::Require, report: &mut Report) 
         return verbs::check::require_rules(session, &args.rules, report);
     }
     let loaded = load(args.recipe.recipe.as_deref(), report)?;
-    verbs::check::require_recipe(session, &Known::of(session), &loaded.recipe, report)?;
+    verbs::check::require_recipe(session, &Known::of(session)?, &loaded.recipe, report)?;
     allow(session, &loaded, report);
     Ok(())
 }
@@ -110,7 +110,7 @@ fn smoke(session: &mut Session<'_>, args: &cli::Smoke, report: &mut Report) -> a
     if !args.modules.is_empty() {
         verbs::check::smoke_modules(session, &loaded.recipe, &args.modules, &how, report)?;
     } else if !args.libraries {
-        verbs::check::smoke_recipe(session, &Known::of(session), &loaded.recipe, &how, report)?;
+        verbs::check::smoke_recipe(session, &Known::of(session)?, &loaded.recipe, &how, report)?;
     }
     allow(session, &loaded, report);
     Ok(())
@@ -120,7 +120,7 @@ fn smoke(session: &mut Session<'_>, args: &cli::Smoke, report: &mut Report) -> a
 fn run(session: &mut Session<'_>, args: &cli::Run, report: &mut Report) -> anyhow::Result<()> {
     let loaded = load(args.recipe.recipe.as_deref(), report)?;
     let recipe = &loaded.recipe;
-    let known = Known::of(session);
+    let known = Known::of(session)?;
     session.prepare()?;
     let merge = recipe.dedup.enabled && !skips(session, "dedup", report) && session.has_sdk(report)?;
     let deduped = if merge {
@@ -130,11 +130,16 @@ fn run(session: &mut Session<'_>, args: &cli::Run, report: &mut Report) -> anyho
         DedupPlan::default()
     };
     let options = Options { direction: Direction::Apply, allow_drift: args.allow_drift, names: &[] };
-    let mut patched = if skips(session, "patch", report) {
-        Planned::default()
+    let patched = if skips(session, "patch", report) {
+        Ok(Planned::default())
     } else {
-        verbs::patch::of_recipe(session, &known, &loaded, &options, report)?
+        verbs::patch::of_recipe(session, &known, &loaded, &options, report)
     };
+    if patched.is_err() && merge && !session.global.dry_run {
+        // Nothing will be made of what was planned and told so far.
+        verbs::dedup::done(&deduped, &Outcome::default(), &deduped.plan, report);
+    }
+    let mut patched = patched?;
     let mut plan = deduped.plan.clone();
     plan.append(std::mem::take(&mut patched.plan));
     let outcome = session.commit(report, plan.clone());
@@ -173,7 +178,7 @@ fn status(session: &mut Session<'_>, args: &cli::Status, report: &mut Report) ->
     if recipe.dedup.enabled && !skips(session, "dedup", report) && sdk {
         verbs::dedup::plan(session, &dedup_options(&cli::Dedup::default(), recipe), false, report)?;
     }
-    let known = Known::of(session);
+    let known = Known::of(session)?;
     let options = Options { direction: Direction::Apply, allow_drift: false, names: &[] };
     let patched = verbs::patch::of_recipe(session, &known, &loaded, &options, report)?;
     report.patches = patched.patches;

@@ -39,13 +39,36 @@ pub fn claims(site_packages: &[PathBuf], name: &str) -> Vec<Distribution> {
     site_packages.iter().map(here).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
-/// All distributions of the directories, in their order and by name; for one name the first counts.
+/// All distributions of the directories, in their order and by name; for one name the first counts. What can't be read
+/// is left out.
 #[must_use]
 pub fn all(site_packages: &[PathBuf]) -> Vec<Distribution> {
+    let read = |site: &PathBuf| metadata_dirs(site).iter().filter_map(|(dir, _)| read(site, dir)).collect();
+    in_order(site_packages.iter().map(read))
+}
+
+/// The same for what is going to be changed: a RECORD that goes with a change must not be missed.
+///
+/// # Errors
+/// When a directory or a METADATA is there and can't be read.
+pub fn all_or_fail(site_packages: &[PathBuf]) -> Result<Vec<Distribution>> {
+    let mut sites = Vec::new();
+    for site in site_packages {
+        let mut here = Vec::new();
+        let dirs = list_metadata_dirs(site).with_context(|| format!("can't list `{}`", site.display()))?;
+        for (dir, _) in dirs {
+            let doing = || format!("can't read the metadata in `{}`", dir.display());
+            here.extend(read_or_fail(site, &dir).with_context(doing)?);
+        }
+        sites.push(here);
+    }
+    Ok(in_order(sites))
+}
+
+fn in_order(sites: impl IntoIterator<Item = Vec<Distribution>>) -> Vec<Distribution> {
     let mut found: Vec<Distribution> = Vec::new();
     let mut names = std::collections::HashSet::new();
-    for site in site_packages {
-        let mut here: Vec<_> = metadata_dirs(site).iter().filter_map(|(dir, _)| read(site, dir)).collect();
+    for mut here in sites {
         here.sort_by_key(|dist| normalised(&dist.name));
         found.extend(here.into_iter().filter(|dist| names.insert(normalised(&dist.name))));
     }
@@ -66,9 +89,13 @@ pub fn with_prefix(site_packages: &[PathBuf], prefix: &str) -> Vec<Distribution>
 
 /// The metadata directories (or old egg-info files) of `site`, with their names up to the suffix.
 fn metadata_dirs(site: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let Ok(entries) = std::fs::read_dir(site) else { return Vec::new() };
+    list_metadata_dirs(site).unwrap_or_default()
+}
+
+fn list_metadata_dirs(site: &Path) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
     let mut found = Vec::new();
-    for entry in entries.flatten() {
+    for entry in std::fs::read_dir(site)? {
+        let entry = entry?;
         let name = entry.file_name();
         let bytes = name.as_bytes();
         let stem = bytes.strip_suffix(b".dist-info").or_else(|| bytes.strip_suffix(b".egg-info"));
@@ -79,7 +106,7 @@ fn metadata_dirs(site: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     }
     // Where a dist-info and an egg-info claim one name, the first counts.
     found.sort();
-    found
+    Ok(found)
 }
 
 /// Whether the directory `stem` (`name-version`, or only `name`) can belong to `name`.
@@ -90,22 +117,29 @@ fn may_be(stem: &[u8], name: &str) -> bool {
 
 /// Reads one metadata directory; `None` where it has no usable Name (an interrupted install, a stray directory).
 fn read(site: &Path, dir: &Path) -> Option<Distribution> {
+    read_or_fail(site, dir).ok().flatten()
+}
+
+fn read_or_fail(site: &Path, dir: &Path) -> io::Result<Option<Distribution>> {
     let (mut name, mut version) = (None, None);
-    for (key, value) in headers(dir).ok()? {
+    let headers = match headers(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        headers => headers?,
+    };
+    for (key, value) in headers {
         match key.as_str() {
             "name" if name.is_none() => name = Some(value),
             "version" if version.is_none() => version = Some(value),
             _ => {}
         }
     }
-    let dist_info = std::fs::canonicalize(dir).ok()?;
-    let name = name.filter(|name| !name.is_empty())?;
-    Some(Distribution {
+    let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(None) };
+    Ok(Some(Distribution {
         name,
         version: version.unwrap_or_default(),
-        dist_info,
-        site_packages: std::fs::canonicalize(site).ok()?,
-    })
+        dist_info: std::fs::canonicalize(dir)?,
+        site_packages: std::fs::canonicalize(site)?,
+    }))
 }
 
 /// The `Requires-Dist` lines of a distribution, as written.

@@ -151,17 +151,30 @@ fn remake(site: &mut Site<'_, '_>, kept: &FileRecord, files: Vec<&FileRecord>) {
     let group = site.out.next_group();
     let digest = site.known.digests.get(&inode(kept)).copied();
     let owner = known_meta(site, kept);
+    // A name of an inode that no change of the plan is at is what the others are linked to again. The libraries were
+    // planned before; a name of another device file is no such name.
+    let mut changed: Vec<&Place> =
+        site.device.links.keys().chain(site.device.links.values().flatten()).collect();
+    changed.extend(site.out.plan.changes.iter().map(|change| &change.at));
+    let stays = |file: &FileRecord| {
+        let mut names = site.names.get(&inode(file)).into_iter().flatten();
+        names.find(|place| !changed.contains(place)).map(|place| Source::LinkTo((*place).clone()))
+    };
+    let first = files[0].place.clone();
+    let itself = if intact(files[0]) { Source::LinkTo(first) } else { Source::CopyOf(first) };
+    let itself = stays(kept).unwrap_or(itself);
+    let back: Vec<Option<Source>> = files.iter().map(|file| stays(file)).collect();
+    drop(changed);
     let mut push = |file: &FileRecord, before, after, keeps| {
         let (at, seen) = (file.place.clone(), Some(file.id));
         site.out.plan.changes.push(Change { at, before, after, seen, keeps, group, bytecode: false });
     };
-    let first = files[0].place.clone();
-    let itself = if intact(files[0]) { Source::LinkTo(first) } else { Source::CopyOf(first) };
     let before = entry(kept, owner.clone(), digest, itself);
     push(kept, before, entry(kept, owner.clone(), digest, Source::Refresh), None);
     for (at, file) in files.iter().enumerate() {
-        let before = match files.get(at + 1) {
-            Some(next) if inode(next) == inode(file) => Source::LinkTo(next.place.clone()),
+        let before = match (files.get(at + 1), &back[at]) {
+            (_, Some(stays)) => stays.clone(),
+            (Some(next), None) if inode(next) == inode(file) => Source::LinkTo(next.place.clone()),
             _ => Source::CopyOf(kept.place.clone()),
         };
         // Equal but for the mode bits and owner that a link may differ in.

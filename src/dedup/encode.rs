@@ -33,7 +33,7 @@ pub fn merge<'a>(site: &mut Site<'a, '_>, mut members: Vec<Member<'a>>) {
     for member in members.iter().filter(|member| member.owner.reversed) {
         turned.insert(&member.owner.at, member.owner.file);
     }
-    for (at, file) in turned {
+    for (at, file) in &turned {
         turn(site, at, file, group);
     }
     let mut inodes: Vec<Vec<&Member<'a>>> = Vec::new();
@@ -52,6 +52,9 @@ pub fn merge<'a>(site: &mut Site<'a, '_>, mut members: Vec<Member<'a>>) {
                 Source::LinkTo(place.clone())
             } else if let Some(next) = names.get(at + 1) {
                 Source::LinkTo(next.file.place.clone())
+            } else if let Some((at, _)) = turned.iter().find(|(_, file)| inode(file) == inode(member.file)) {
+                // The file itself is there now, whatever this name is linked to.
+                Source::LinkTo((*at).clone())
             } else {
                 last(site, member, names)
             };

@@ -28,9 +28,10 @@ pub struct Known {
 }
 
 impl Known {
-    #[must_use]
-    pub fn of(session: &Session<'_>) -> Self {
-        Self { distributions: dist::all(&session.env.site_packages) }
+    /// # Errors
+    /// When a distribution's metadata can't be read.
+    pub fn of(session: &Session<'_>) -> Result<Self> {
+        Ok(Self { distributions: dist::all_or_fail(&session.env.site_packages)? })
     }
 
     #[must_use]
@@ -144,7 +145,7 @@ pub fn widen(session: &mut Session<'_>) -> Result<()> {
     for recipe in recipes {
         // A recipe that is gone widens nothing: undo then refuses, and names the place.
         if let Ok(loaded) = Loaded::load(recipe.as_deref()) {
-            let roots = extra_roots(session, &Known::of(session), &loaded.recipe);
+            let roots = extra_roots(session, &Known::of(session)?, &loaded.recipe);
             session.extra_roots.extend(roots);
         }
     }

@@ -12,13 +12,13 @@ use rocm_fixup::undo::{tidy, undo};
 
 use crate::snapshot::snapshot;
 
-struct Site {
+pub struct Site {
     _dir: tempfile::TempDir,
-    path: PathBuf,
+    pub path: PathBuf,
 }
 
 impl Site {
-    fn new(files: &[(&str, &str)]) -> Self {
+    pub fn new(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap().join("site-packages");
         fs::create_dir(&path).unwrap();
@@ -30,11 +30,11 @@ impl Site {
         site
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub fn at(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    fn id(&self, name: &str) -> FileId {
+    pub fn id(&self, name: &str) -> FileId {
         let root = Root::open(&self.path).unwrap();
         let place = RelPath::new(name).unwrap();
         match root.dir(place.parent()).unwrap().look(place.name()).unwrap() {
@@ -43,17 +43,17 @@ impl Site {
         }
     }
 
-    fn file(&self, name: &str, source: Source) -> Entry {
+    pub fn file(&self, name: &str, source: Source) -> Entry {
         let text = fs::read(self.at(name)).unwrap();
         let meta = meta_of(&fs::File::open(self.at(name)).unwrap()).unwrap();
         Entry::File(FileEntry { size: text.len() as u64, digest: Some(Digest::of(&text)), meta, source })
     }
 
-    fn journal(&self) -> Journal {
+    pub fn journal(&self) -> Journal {
         Journal::open(&self.path).unwrap()
     }
 
-    fn plan(&self, changes: Vec<Change>) -> Plan {
+    pub fn plan(&self, changes: Vec<Change>) -> Plan {
         let mut plan = Plan { roots: vec![self.path.clone()], changes, ..Plan::default() };
         for change in &plan.changes {
             if let Entry::File(FileEntry { source: Source::Bytes, digest: Some(digest), .. }) = &change.before
@@ -65,7 +65,7 @@ impl Site {
         plan
     }
 
-    fn run(&self, plan: Plan) -> (rocm_fixup::journal::Record, Outcome) {
+    pub fn run(&self, plan: Plan) -> (rocm_fixup::journal::Record, Outcome) {
         let journal = self.journal();
         let record = journal.begin("test", None, false, plan.clone()).unwrap();
         let record = rocm_fixup::journal::Record { plan, ..record };
@@ -73,14 +73,14 @@ impl Site {
         (record, outcome)
     }
 
-    fn undo_newest(&self) -> rocm_fixup::undo::Undone {
+    pub fn undo_newest(&self) -> rocm_fixup::undo::Undone {
         let journal = self.journal();
         let run = journal.runs().unwrap().pop().unwrap();
         undo(&run.record, &journal, std::slice::from_ref(&self.path)).unwrap()
     }
 }
 
-fn place(name: &str) -> Place {
+pub fn place(name: &str) -> Place {
     Place { root: 0, path: RelPath::new(name).unwrap() }
 }
 
@@ -96,7 +96,7 @@ fn merge(site: &Site, devel: &str, target: &str, core: &str, source: Source, gro
     }
 }
 
-fn edit(site: &Site, plan: &mut Plan, name: &str, text: &str) {
+pub fn edit(site: &Site, plan: &mut Plan, name: &str, text: &str) {
     let Entry::File(before) = site.file(name, Source::Bytes) else { unreachable!() };
     plan.originals.insert(before.digest.unwrap(), fs::read(site.at(name)).unwrap());
     let digest = Digest::of(text.as_bytes());
@@ -113,13 +113,13 @@ fn edit(site: &Site, plan: &mut Plan, name: &str, text: &str) {
     });
 }
 
-fn stray(dir: &Path) -> Vec<String> {
+pub fn stray(dir: &Path) -> Vec<String> {
     let names = snapshot(dir).into_keys().map(|p| p.display().to_string());
     names.filter(|name| name.contains(".rocm-fixup")).collect()
 }
 
 /// core/x and an inode group d/x, d/y split from it.
-fn split_pair() -> (Site, Plan) {
+pub fn split_pair() -> (Site, Plan) {
     let site = Site::new(&[("core/x", "library"), ("d/x", "library")]);
     fs::hard_link(site.at("d/x"), site.at("d/y")).unwrap();
     let plan = site.plan(vec![

@@ -71,7 +71,7 @@ const NAMES: [&[u8]; 8] = [
 
 fn entry() -> impl Strategy<Value = Entry> {
     let atom = prop_oneof![
-        6 => (1..3_u8).prop_map(Atom::Library),
+        6 => select(vec![1, 1, 1, 2_u8]).prop_map(Atom::Library),
         1 => (1..3_u8).prop_map(Atom::Nameless),
         1 => (1..3_u8).prop_map(Atom::Program),
         1 => (1..3_u8).prop_map(Atom::Text),
@@ -88,18 +88,20 @@ fn entry() -> impl Strategy<Value = Entry> {
         1 => Just(Atom::Manifest),
     ];
     let touch = prop_oneof![
-        8 => Just(Touch::Nothing),
+        24 => Just(Touch::Nothing),
         1 => select(vec![0o600, 0o755, 0o4755, 0o444]).prop_map(Touch::Mode),
         1 => Just(Touch::Owner),
         1 => Just(Touch::Attribute),
     ];
-    let directory = select(vec!["lib", "lib", "lib/llvm/lib", "lib/k", "bin", "share/tests"]);
+    let directory =
+        prop_oneof![8 => Just("lib"), 1 => select(vec!["lib/llvm/lib", "lib/k", "bin", "share/tests"])];
     let long = Just(OsString::from(format!("lib{}.so", "x".repeat(249))));
     let name = prop_oneof![
-        12 => select(&NAMES[..]).prop_map(|name| OsStr::from_bytes(name).to_owned()),
+        12 => select(&NAMES[..3]).prop_map(|name| OsStr::from_bytes(name).to_owned()),
+        3 => select(&NAMES[3..]).prop_map(|name| OsStr::from_bytes(name).to_owned()),
         1 => long,
     ];
-    let tree = select(vec!["core", "libraries", "devel", "devel"]);
+    let tree = select(vec!["core", "core", "libraries", "devel", "devel", "devel"]);
     (tree, directory, name, atom, touch).prop_map(|(tree, directory, name, atom, touch)| Entry {
         tree,
         directory,
@@ -171,7 +173,7 @@ fn touch(touch: Touch, path: &Path) {
         Touch::Owner => drop(chown(path, Some(1234), None)),
         Touch::Attribute => {
             let flags = rustix::fs::XattrFlags::empty();
-            drop(rustix::fs::lsetxattr(path, "user.note", b"kept", flags));
+            let _ = rustix::fs::lsetxattr(path, "user.note", b"kept", flags);
         }
     }
 }
@@ -234,6 +236,23 @@ fn allowed(tree: &SdkTree, before: &Snapshot, after: &Snapshot) -> Result<(), St
     }
 }
 
+/// A name that isn't the SDK's library (uv's cache, say) is not looked at, and so can't be linked again: files of such a
+/// group come back on their own.
+fn forget_foreign_groups(before: &mut Snapshot, after: &mut Snapshot) {
+    let mut groups: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
+    for (path, item) in &*before {
+        groups.entry(item.same_as.clone().unwrap_or_else(|| path.clone())).or_default().push(path.clone());
+    }
+    let foreign = |path: &PathBuf| !path.to_string_lossy().contains(".so");
+    for path in groups.into_values().filter(|names| names.iter().any(foreign)).flatten() {
+        for tree in [&mut *before, &mut *after] {
+            if let Some(item) = tree.get_mut(&path) {
+                item.same_as = None;
+            }
+        }
+    }
+}
+
 fn there_and_back(entries: &[Entry], device_links: bool) -> Result<(), String> {
     let place = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
     let dir = tempfile::tempdir_in(place).unwrap();
@@ -269,20 +288,40 @@ fn there_and_back(entries: &[Entry], device_links: bool) -> Result<(), String> {
         options.refreshed.insert((one.other.clone(), i128::from(record.started_second()) * 1_000_000_000));
     }
     let second = dedup::plan(&tree.trees(), &options, &|_| {}).map_err(text)?;
-    if !second.plan.changes.is_empty() {
+    // A device file whose twin was a turned link is one for the run after that.
+    let turned = planned.linked.iter().any(|one| one.was == dedup::Was::Reversed);
+    if !second.plan.changes.is_empty() && !(device_links && turned) {
         return Err(format!("a second run would change {:?}", second.plan.changes));
     }
     let undone = undo(&record, &journal, std::slice::from_ref(&tree.site_packages)).map_err(text)?;
     if !undone.refused.is_empty() {
         return Err(format!("not undone: {:?}", undone.refused));
     }
-    let differences = differences(&before, &snapshot(&tree.top));
+    let (mut before, mut after) = (before, snapshot(&tree.top));
+    forget_foreign_groups(&mut before, &mut after);
+    let differences = differences(&before, &after);
     if differences.is_empty() { Ok(()) } else { Err(format!("after undo: {differences}")) }
 }
 
 /// A few hundred for each run; tests/faults/run asks for ten thousand.
 fn cases() -> u32 {
     std::env::var("ROCM_FIXUP_TREES").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
+}
+
+/// A model that nothing happens in would keep every promise.
+#[test]
+fn a_good_part_of_the_random_trees_is_changed() {
+    use proptest::strategy::ValueTree as _;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let strategy = proptest::collection::vec(entry(), 2..16);
+    let mut changed = 0;
+    for _ in 0..100 {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = build(&strategy.new_tree(&mut runner).unwrap().current(), dir.path());
+        let planned = dedup::plan(&tree.trees(), &Options::default(), &|_| {}).unwrap();
+        changed += usize::from(!planned.plan.changes.is_empty());
+    }
+    assert!(changed >= 20, "{changed} of 100");
 }
 
 proptest! {
@@ -292,7 +331,7 @@ proptest! {
 
     #[test]
     fn random_trees_keep_every_promise(
-        entries in proptest::collection::vec(entry(), 1..14), device_links in any::<bool>()
+        entries in proptest::collection::vec(entry(), 2..16), device_links in any::<bool>()
     ) {
         if let Err(error) = there_and_back(&entries, device_links) {
             prop_assert!(false, "{error}");
