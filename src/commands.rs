@@ -14,7 +14,7 @@ use crate::error::Exit;
 use crate::fsops;
 use crate::patch::plan::{Direction, Options, Planned};
 use crate::recipe::Recipe;
-use crate::report::{Report, github, human, json};
+use crate::report::{Report, Warning, github, human, json};
 use crate::session::{Session, run_ref};
 use crate::verbs;
 use crate::verbs::check::How;
@@ -73,7 +73,7 @@ fn patch(session: &mut Session<'_>, args: &cli::Patch, report: &mut Report) -> a
     }
     let mut loaded = None;
     let mut planned = match &args.from {
-        Some(dir) => verbs::patch::of_folder(session, &known, args, dir, &options)?,
+        Some(dir) => verbs::patch::of_folder(session, &known, args, dir, &options, report)?,
         None => {
             let recipe = loaded.insert(load(args.recipe.recipe.as_deref(), report)?);
             verbs::patch::of_recipe(session, &known, recipe, &options, report)?
@@ -224,6 +224,12 @@ fn dedup_options(args: &cli::Dedup, recipe: &Recipe) -> cli::Dedup {
 
 /// The exit code is settled first; then every format says the same.
 fn publish(report: &mut Report, console: &Console, global: &Global) -> Exit {
+    for name in global.skip.iter().filter(|name| !report.skipped.contains(name)) {
+        report.warnings.push(Warning {
+            name: "unused-skip".to_owned(),
+            text: format!("--skip {name} names nothing that this command would do"),
+        });
+    }
     let mut exit = report.exit();
     report.exit_code = exit as u8;
     let default = [Output { format: global.format.unwrap_or(Format::Human), file: None }];

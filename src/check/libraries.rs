@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -163,12 +163,27 @@ struct What {
     soname: Option<Vec<u8>>,
 }
 
-/// `None` for what no loader would open: text, programs, directories.
+/// `None` for what no loader is asked to open: programs, linker scripts, directories. What is neither (a library cut
+/// short, an empty file) is opened all the same, so that the loader says what is wrong with it.
 fn what(path: &Path) -> Option<What> {
     let Ok(meta) = std::fs::metadata(path) else { return Some(What { id: None, soname: None }) };
-    let facts = elf::read(&File::open(path).ok().filter(|_| meta.is_file())?).ok()?;
+    if !meta.is_file() {
+        return None;
+    }
     let id = Some((meta.dev(), meta.ino()));
-    (facts.dynamic && !facts.executable).then_some(What { id, soname: facts.soname })
+    let Ok(file) = File::open(path) else { return Some(What { id, soname: None }) };
+    match elf::read(&file) {
+        Ok(facts) => (facts.dynamic && !facts.executable).then_some(What { id, soname: facts.soname }),
+        Err(_) if is_text(&file) => None,
+        Err(_) => Some(What { id, soname: None }),
+    }
+}
+
+/// A linker script, such as `INPUT(libc++.so.1)`.
+fn is_text(file: &File) -> bool {
+    let mut head = [0; 256];
+    let read = file.read_at(&mut head, 0).unwrap_or(0);
+    read > 0 && head[..read].iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
 }
 
 /// The outcome of each job, in their order.

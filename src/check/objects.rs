@@ -21,10 +21,11 @@ use crate::{dist, elf};
 /// Objects whose paths are given in a message before "and N more".
 const FEW: usize = 3;
 
-/// The shared objects of a distribution by its RECORD; `None` without one.
+/// The shared objects and programs of a distribution by its RECORD; `None` without one.
 fn objects(dist: &Distribution) -> Result<Option<Vec<PathBuf>>> {
     let Some(files) = dist::files(dist)? else { return Ok(None) };
-    let named = |path: &PathBuf| path.file_name().is_some_and(|name| is_library_name(name.as_bytes()));
+    let library = |path: &PathBuf| path.file_name().is_some_and(|name| is_library_name(name.as_bytes()));
+    let named = |path: &PathBuf| path.extension().is_none() || library(path);
     Ok(Some(files.into_iter().filter(named).filter(|path| path.is_file()).collect()))
 }
 

@@ -13,7 +13,7 @@ use super::owners::{Owner, Owners, is_library};
 use super::{DedupPlan, Options, Reason, Trouble, rights};
 use crate::compare::Verdict;
 use crate::model::{Meta, Place, RelPath, Role};
-use crate::scan::{FileRecord, Inventory, Kind, is_program_path};
+use crate::scan::{FileRecord, Inventory, Kind, Leads, is_program_path};
 
 /// Everything that is known says what is to be done; `known` afterwards has the questions that are still open.
 pub fn decide(inventory: &Inventory, device: &Device, options: &Options, known: &mut Known) -> DedupPlan {
@@ -89,7 +89,7 @@ enum Answer<'a> {
 impl<'a> Site<'a, '_> {
     fn run(&mut self) {
         self.versions();
-        let symlinks = self.symlinks();
+        let mut symlinks = self.symlinks();
         let mut candidates: BTreeMap<Inode, Vec<&'a FileRecord>> = BTreeMap::new();
         for file in self.files().filter(|file| file.kind == Kind::File) {
             let path = &file.place.path;
@@ -104,7 +104,15 @@ impl<'a> Site<'a, '_> {
                 self.elsewhere(file);
             }
         }
+        self.other_library();
         let owners = &self.owners;
+        // A copy under none of the owner's names (`libX.so.1.2.3`, where the owner has `libX.so.1`) is one all the same
+        // if its SONAME says so; a symlink under the owner's name may lead to it, as after `ldconfig`.
+        for file in candidates.values().flatten().filter(|file| owners.twins(&file.place.path).is_empty()) {
+            let directory = file.place.path.parent();
+            let beside = owners.beside(directory, file.id.size).iter();
+            symlinks.already.extend(beside.map(|owner| (directory, owner.clone())));
+        }
         let related = |file: &FileRecord| {
             let linked = owners.same_inode(file, false).chain(owners.same_inode(file, true)).next().is_some();
             linked || !owners.twins(&file.place.path).is_empty()
@@ -132,6 +140,26 @@ impl<'a> Site<'a, '_> {
         }
         self.shared();
         device::decide(self, self.root);
+    }
+
+    /// A symlink under the owner's name to a file of the devel tree that can't be the same library.
+    fn other_library(&mut self) {
+        for link in self.files() {
+            let Kind::Symlink { leads: Leads::To(end), .. } = &link.kind else { continue };
+            let end = self.inventory.place_of(end).and_then(|end| self.inventory.files.get(&end));
+            let Some(end) = end.filter(|end| end.kind == Kind::File && end.place.root == self.root) else {
+                continue;
+            };
+            let twins = self.owners.twins(&link.place.path);
+            let other = |owner: &Owner<'_>| !owner.reversed && owner.file.id.size != end.id.size;
+            if below_lib(&link.place.path) && !twins.is_empty() && twins.iter().all(other) {
+                let (path, owner) =
+                    (self.inventory.absolute(&link.place), self.inventory.absolute(&twins[0].at));
+                let end = self.inventory.absolute(&end.place);
+                let detail = format!("a symlink to `{}`, which has another size", end.display());
+                self.out.refuse(path, Some(owner), Trouble::Content, detail);
+            }
+        }
     }
 
     pub(super) fn files(&self) -> impl Iterator<Item = &'a FileRecord> + use<'a> {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use super::known::{Inode, inode};
 use super::links;
@@ -26,6 +27,7 @@ pub struct Owners<'a> {
     by_path: HashMap<&'a RelPath, Vec<Owner<'a>>>,
     by_inode: HashMap<Inode, Vec<Owner<'a>>>,
     by_name: HashMap<(&'a OsStr, u64), Vec<&'a FileRecord>>,
+    by_directory: HashMap<(&'a Path, u64), Vec<Owner<'a>>>,
     /// Owners' symlinks into the devel tree that lead nowhere or in circles.
     pub broken: Vec<&'a FileRecord>,
 }
@@ -49,6 +51,7 @@ impl<'a> Owners<'a> {
             Kind::File => {
                 let owner = Owner { at: place.clone(), file, reversed: false };
                 self.by_path.entry(&place.path).or_default().push(owner.clone());
+                self.by_directory.entry((place.path.parent(), file.id.size)).or_default().push(owner.clone());
                 self.by_inode.entry(inode(file)).or_default().push(owner);
                 self.by_name.entry((place.path.name(), file.id.size)).or_default().push(file);
             }
@@ -82,6 +85,11 @@ impl<'a> Owners<'a> {
     /// The owner's names on the same inode, `reversed` ones apart.
     pub fn same_inode(&self, file: &FileRecord, reversed: bool) -> impl Iterator<Item = &Owner<'a>> {
         self.by_inode.get(&inode(file)).into_iter().flatten().filter(move |owner| owner.reversed == reversed)
+    }
+
+    /// Files of that size in the same directory, whatever their names.
+    pub fn beside(&self, directory: &'a Path, size: u64) -> &[Owner<'a>] {
+        self.by_directory.get(&(directory, size)).map_or(&[], Vec::as_slice)
     }
 
     /// A file of the same name and size, wherever it lies.

@@ -99,6 +99,9 @@ pub fn smoke_modules(
 ) -> Result<()> {
     let interpreter = interpreter(session)?;
     for module in modules {
+        if leave_out(session, module, report) {
+            continue;
+        }
         let entry = recipe.smoke.iter().find(|entry| entry.name == *module || entry.module == *module);
         let check = entry.map_or_else(|| SmokeCheck::new(module), of_entry);
         one(session, interpreter, how.over(check), report);

@@ -93,6 +93,7 @@ pub fn of_folder(
     args: &cli::Patch,
     dir: &Path,
     options: &Options<'_>,
+    report: &mut Report,
 ) -> Result<Planned> {
     let doing = || format!("can't read the folder `{}`", dir.display());
     let mut files = Vec::new();
@@ -110,6 +111,11 @@ pub fn of_folder(
     let mut patches = Vec::new();
     for path in files {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(skip) = session.global.skip.iter().find(|skip| **skip == name || **skip == file) {
+            report.skipped.push(skip.clone());
+            continue;
+        }
         patches.push(Plain { name, bytes: read_patch(&path).context(Exit::Usage)? });
     }
     let ground = Ground { site_packages: &session.env.site_packages, facts: known.facts(session) };

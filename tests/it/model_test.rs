@@ -293,7 +293,8 @@ fn there_and_back(entries: &[Entry], device_links: bool) -> Result<(), String> {
     let second = dedup::plan(&tree.trees(), &options, &|_| {}).map_err(text)?;
     // A device file whose twin was a turned link is one for the run after that.
     let turned = planned.linked.iter().any(|one| one.was == dedup::Was::Reversed);
-    if !second.plan.changes.is_empty() && !(device_links && turned) {
+    let later = device_links && turned;
+    if !second.plan.changes.is_empty() && !later {
         return Err(format!("a second run would change {:?}", second.plan.changes));
     }
     let undone = undo(&record, &journal, std::slice::from_ref(&tree.site_packages)).map_err(text)?;
