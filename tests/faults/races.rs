@@ -33,7 +33,10 @@ impl Swap {
     fn prepare(bench: &Bench, attack: &str) -> Self {
         let site = bench.site();
         let changed = |path: &&PathBuf| bench.after.items.get(*path) != bench.before.items.get(*path);
-        let is_file = |path: &&PathBuf| matches!(bench.before.items[*path].kind, Kind::File { .. });
+        // Bytecode is anybody's to make and to remove.
+        let lasts = |path: &PathBuf| path.extension().is_none_or(|extension| extension != "pyc");
+        let is_file =
+            |path: &&PathBuf| lasts(path) && matches!(bench.before.items[*path].kind, Kind::File { .. });
         let first = bench.before.items.keys().filter(is_file).find(changed);
         let name =
             first.map_or_else(|| site.join("_rocm_sdk_devel/lib/k/a.co"), |first| bench.top().join(first));
@@ -142,7 +145,7 @@ fn hold(bench: &Bench, point: &str) -> Check {
     }
     // Back to where all was; then the tool's own means must do.
     if swapped && !swap.is_back() {
-        swap.flip();
+        let _ = swap.flip() || fs::rename(&swap.other, &swap.there).is_ok();
     }
     let _ = fs::remove_file(&swap.other);
     let ran = bench.run(&["undo", "--all"]);
