@@ -2,7 +2,7 @@
 //! Prints how many points were tried and a line that replays each that failed. See docs/reliability.md.
 //!
 //! `cargo test --test faults` runs the short form, `ROCM_FIXUP_FAULTS=full` the full one; after `--` come names of
-//! parts, or `replay POINT`.
+//! parts and of scenes, or `replay POINT`.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -63,7 +63,10 @@ fn over_scenes(
     part: fn(&Context, scene::Scene) -> Result<Tally, String>,
 ) -> Result<Tally, String> {
     let mut tally = Tally::default();
-    for scene in scene::SCENES {
+    for scene in scene::SCENES
+        .into_iter()
+        .filter(|scene| context.scenes.is_empty() || context.scenes.contains(scene.name))
+    {
         let found = part(context, scene);
         tally.add(found.unwrap_or_else(|error| Tally { failed: vec![error], ..Tally::default() }));
     }
@@ -75,7 +78,8 @@ fn main() -> ExitCode {
     let work = tempfile::Builder::new().prefix("rocm-fixup-faults-").tempdir_in(tally::fast_place()).unwrap();
     let context = Context {
         full: std::env::var("ROCM_FIXUP_FAULTS").is_ok_and(|form| form == "full"),
-        named: !args.is_empty(),
+        named: args.iter().any(|arg| PARTS.iter().any(|(name, _)| name == arg)),
+        scenes: args.iter().filter(|arg| scene::Scene::named(arg).is_some()).cloned().collect(),
         work: work.path().canonicalize().unwrap(),
         workers: std::thread::available_parallelism().map_or(1, usize::from).min(4),
     };
@@ -92,7 +96,7 @@ fn main() -> ExitCode {
     let start = Instant::now();
     let mut tally = Tally::default();
     for (name, part) in PARTS {
-        if !args.is_empty() && !args.iter().any(|arg| arg == name) {
+        if context.named && !args.iter().any(|arg| arg == name) {
             continue;
         }
         match part(&context) {

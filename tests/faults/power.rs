@@ -135,7 +135,7 @@ pub fn cuts(context: &Context, scene: Scene) -> Result<Tally, String> {
                 }
             }
         }
-        let one = Context { workers: 1, work: context.work.clone(), ..*context };
+        let one = Context { workers: 1, ..context.clone() };
         let cell = std::sync::Mutex::new(&mut place);
         let make = |_| Ok(cell.lock().unwrap().take().unwrap());
         one.each(&format!("power cut on {fs}, {}", scene.name), &points, make, |place, point| {

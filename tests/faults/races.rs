@@ -99,7 +99,7 @@ pub fn held(context: &Context, scene: Scene) -> Result<Tally, String> {
             }
         }
     }
-    let points = if context.full { points } else { spread(points, 400) };
+    let points = if context.full { points } else { spread(points, 250) };
     let make = |worker: usize| Bench::new(&context.dir(&format!("held-{worker}-{}", scene.name)), scene);
     context.each(&format!("held, {}", scene.name), &points, make, |bench, point| hold(bench, point))
 }

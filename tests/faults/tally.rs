@@ -9,11 +9,13 @@ use std::time::Instant;
 use crate::bench::Check;
 
 /// Where the parts work, and how thoroughly.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Context {
     pub full: bool,
     /// Parts were named, so that even the longest are meant.
     pub named: bool,
+    /// The only scenes, if any are named.
+    pub scenes: std::collections::BTreeSet<String>,
     pub work: PathBuf,
     pub workers: usize,
 }
