@@ -13,7 +13,7 @@
 
 mod barriers;
 mod bench;
-#[allow(dead_code, reason = "wip")]
+mod bounds;
 mod calls;
 mod copy;
 mod fault;
@@ -22,14 +22,14 @@ mod oracle;
 mod packages;
 mod power;
 mod races;
+mod recorder;
+mod reorder;
 mod scene;
 #[path = "../it/sdk_tree.rs"]
 #[allow(dead_code, reason = "shared with tests/it, which uses more of it")]
 mod sdk_tree;
 mod sweep;
-#[allow(dead_code, reason = "wip")]
 mod tally;
-#[allow(dead_code)]
 mod tool;
 mod volume;
 
@@ -40,7 +40,7 @@ use tally::{Context, Tally};
 
 type Part = (&'static str, fn(&Context) -> Result<Tally, String>);
 
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 15] = [
     ("runs", |context| over_scenes(context, sweep::runs)),
     ("looks", |context| over_scenes(context, sweep::looks)),
     ("recoveries", |context| over_scenes(context, sweep::recoveries)),
@@ -52,6 +52,9 @@ const PARTS: [Part; 12] = [
     ("overlay", |context| over_scenes(context, full::overlay)),
     ("held", |context| over_scenes(context, races::held)),
     ("flips", |context| over_scenes(context, races::flips)),
+    ("reorder", |context| over_scenes(context, reorder::states)),
+    ("user", bounds::other_user),
+    ("bounds", bounds::all),
     ("together", |context| over_scenes(context, races::together)),
 ];
 
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
     let work = tempfile::Builder::new().prefix("rocm-fixup-faults-").tempdir_in(tally::fast_place()).unwrap();
     let context = Context {
         full: std::env::var("ROCM_FIXUP_FAULTS").is_ok_and(|form| form == "full"),
+        named: !args.is_empty(),
         work: work.path().canonicalize().unwrap(),
         workers: std::thread::available_parallelism().map_or(1, usize::from).min(4),
     };

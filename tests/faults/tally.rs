@@ -12,6 +12,8 @@ use crate::bench::Check;
 #[derive(Debug)]
 pub struct Context {
     pub full: bool,
+    /// Parts were named, so that even the longest are meant.
+    pub named: bool,
     pub work: PathBuf,
     pub workers: usize,
 }
