@@ -22,7 +22,8 @@ pub use swap::{Swap, Swapped};
 pub struct Ground<'a> {
     pub plan: &'a Plan,
     pub journal: &'a Journal,
-    roots: Vec<Root>,
+    /// `None` for one that is gone: a tree may have been uninstalled since.
+    roots: Vec<Option<Root>>,
     /// The mtime of re-made files, seconds since the epoch: whole ones survive every archive.
     fresh: i64,
     /// Inodes whose ctime we have moved ourselves.
@@ -39,7 +40,11 @@ impl<'a> Ground<'a> {
     /// When a root can't be opened, or isn't physical.
     pub fn open(record: &'a Record, journal: &'a Journal) -> anyhow::Result<Self> {
         let plan = &record.plan;
-        let roots = plan.roots.iter().map(|root| Root::open(root)).collect::<anyhow::Result<_>>()?;
+        let open = |root: &PathBuf| match root.symlink_metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            _ => Root::open(root).map(Some),
+        };
+        let roots = plan.roots.iter().map(open).collect::<anyhow::Result<_>>()?;
         let fresh = record.started_second();
         Ok(Self { plan, journal, roots, fresh, touched: HashSet::new(), dirty: HashSet::new() })
     }
@@ -50,6 +55,7 @@ impl<'a> Ground<'a> {
     /// When it is missing, or a link leads there.
     pub fn dir(&self, place: &Place) -> io::Result<Dir> {
         let root = self.roots.get(place.root).ok_or(io::ErrorKind::InvalidInput)?;
+        let root = root.as_ref().ok_or(io::ErrorKind::NotFound)?;
         root.dir(place.path.parent())
     }
 
@@ -201,7 +207,7 @@ impl<'a> Ground<'a> {
     /// Those of `fsync`: then the changes are made, but not known to be durable.
     pub fn sync(&mut self) -> anyhow::Result<()> {
         for (root, path) in std::mem::take(&mut self.dirty) {
-            let Some(held) = self.roots.get(root) else { continue };
+            let Some(Some(held)) = self.roots.get(root) else { continue };
             let shown = self.plan.roots.get(root).map_or_else(PathBuf::new, |r| r.join(&path));
             let dir = match held.dir(&path) {
                 Ok(dir) => dir,

@@ -108,7 +108,9 @@ impl<'a> Site<'a, '_> {
         let owners = &self.owners;
         // A copy under none of the owner's names (`libX.so.1.2.3`, where the owner has `libX.so.1`) is one all the same
         // if its SONAME says so; a symlink under the owner's name may lead to it, as after `ldconfig`.
-        for file in candidates.values().flatten().filter(|file| owners.twins(&file.place.path).is_empty()) {
+        let nameless =
+            |files: &&Vec<&FileRecord>| files.iter().all(|file| owners.twins(&file.place.path).is_empty());
+        for file in candidates.values().filter(nameless).flatten() {
             let directory = file.place.path.parent();
             let beside = owners.beside(directory, file.id.size).iter();
             symlinks.already.extend(beside.map(|owner| (directory, owner.clone())));

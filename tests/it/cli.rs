@@ -260,3 +260,17 @@ fn a_running_process_keeps_its_mapped_library() {
     // The kernel names the inode by its last name, which is gone; the mapping is not.
     assert!(maps.lines().any(|line| line.contains("devel/lib/") && line.ends_with("(deleted)")), "{maps}");
 }
+
+#[test]
+fn undo_restores_what_it_can_when_a_whole_tree_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = standard(dir.path());
+    tree.make("libraries/lib/libL.so.1 library libL.so.1 1");
+    tree.make("devel/lib/libL.so.1 copy libraries/lib/libL.so.1");
+    assert_eq!(code(&on(&tree, &["dedup"])), 0);
+    std::fs::remove_dir_all(tree.path("core")).unwrap();
+    let output = on(&tree, &["undo", "--format", "json"]);
+    assert_eq!(code(&output), 3, "{:#}", json(&output));
+    assert!(tree.path("devel/lib/libL.so.1").symlink_metadata().unwrap().is_file());
+    assert_eq!(json(&output)["undo"]["refused"].as_array().unwrap().len(), 2);
+}

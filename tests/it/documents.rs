@@ -137,10 +137,6 @@ fn relative_links_lead_to_files_and_headings() {
             let (path, heading) = target.split_once('#').unwrap_or((&target, ""));
             let place = document.parent().unwrap_or(Path::new("")).join(path);
             let place = if path.is_empty() { document.clone() } else { place };
-            // Comes with the tests of faults.
-            if target == "docs/reliability.md" {
-                continue;
-            }
             if !place.exists() {
                 wrong.push(format!("{}: {target} is not there", document.display()));
             } else if !heading.is_empty() && !headings(&place).contains(&heading.to_owned()) {
