@@ -43,3 +43,17 @@ fn recipes_of_0_1_are_understood() {
     assert_eq!(recipe.name, "miles-rocm10");
     assert_eq!((recipe.patch.len(), recipe.require.len(), recipe.smoke.len()), (2, 3, 1));
 }
+
+/// Programs that read today's schema must be able to read yesterday's reports.
+#[test]
+fn reports_of_0_1_are_valid() {
+    let report: serde_json::Value = serde_json::from_slice(&fixture("report-1.json", Vec::new)).unwrap();
+    let schema = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema/report-1.json")).unwrap();
+    let validator = jsonschema::validator_for(&serde_json::from_slice(&schema).unwrap()).unwrap();
+    let wrong: Vec<String> =
+        validator.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    for part in ["dedup", "patches", "checks", "journal", "next"] {
+        assert!(!report[part].is_null(), "the fixture has no {part}");
+    }
+}
