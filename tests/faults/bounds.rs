@@ -15,11 +15,12 @@ use crate::tool;
 
 type Case = (&'static str, fn(&SdkTree) -> std::io::Result<()>);
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
     ("a million files", million),
     ("1,200 nested directories", nested),
     ("a sparse pair of 20 GB", sparse),
     ("2,000 libraries", libraries),
+    ("2,000 libraries of one SONAME", one_soname),
 ];
 
 /// All cases, on a real disk.
@@ -93,11 +94,25 @@ fn sparse(tree: &SdkTree) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Each with its own SONAME, as they are in an SDK.
 fn libraries(tree: &SdkTree) -> std::io::Result<()> {
+    many(tree, |number| format!("l{number:04}.so\0"))
+}
+
+/// What nobody ships, but a planner must not choke on: all of them are aliases of one another.
+fn one_soname(tree: &SdkTree) -> std::io::Result<()> {
+    many(tree, |_| "libX.so.3".to_owned())
+}
+
+fn many(tree: &SdkTree, soname: impl Fn(usize) -> String) -> std::io::Result<()> {
+    let library = fs::read(tree.path("core/lib/libX.so.3"))?;
+    let at = memchr::memmem::find(&library, b"libX.so.3\0").unwrap();
     for number in 0..2000 {
-        let from = tree.path("core").join(format!("lib/libN{number}.so.1"));
-        fs::copy(tree.path("core/lib/libX.so.3"), &from)?;
-        fs::copy(&from, tree.path("devel").join(format!("lib/libN{number}.so.1")))?;
+        let (mut library, soname) = (library.clone(), soname(number));
+        library[at..at + soname.len()].copy_from_slice(soname.as_bytes());
+        for owner in ["core", "devel"] {
+            fs::write(tree.path(owner).join(format!("lib/l{number:04}.so")), &library)?;
+        }
     }
     Ok(())
 }
