@@ -47,7 +47,7 @@ fn records(builder: &mut Builder, edited: &[Edited], ground: &Ground<'_>) -> Res
                 Some(Installed { distribution, path, seen: None, edits: Vec::new() })
             })
             .collect();
-        for file in edited.iter().filter(|f| f.root == *site) {
+        for file in edited.iter().filter(|f| f.root == *site && !f.was_unlisted()) {
             // The distribution that the recipe names first, so that seldom another RECORD is read.
             installed.sort_by_key(|d| file.distribution.as_ref() != Some(&d.distribution.name));
             let mut owner = None;
@@ -58,7 +58,10 @@ fn records(builder: &mut Builder, edited: &[Edited], ground: &Ground<'_>) -> Res
                 }
             }
             match owner.and_then(|n| installed.get_mut(n)) {
-                Some(owner) => owner.edits.push((file.path.as_path().as_os_str().as_bytes(), file.edit())),
+                Some(owner) => {
+                    let edit = file.edit(&owner.path);
+                    owner.edits.push((file.path.as_path().as_os_str().as_bytes(), edit));
+                }
                 None => builder.notes.push(format!("no RECORD lists `{}`: none was changed", file.path)),
             }
         }
@@ -88,6 +91,9 @@ impl<'a> Installed<'a> {
             });
         }
         let Some(Some(seen)) = &self.seen else { return Ok(false) };
+        if file.old_record(&self.path).is_some() {
+            return Ok(true);
+        }
         let path = file.path.as_path().as_os_str().as_bytes();
         let parent = file.path.parent().as_os_str().as_bytes();
         let hint = if file.is_new() { parent } else { path };

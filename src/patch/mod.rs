@@ -18,6 +18,7 @@ pub mod conflict;
 pub mod fit;
 pub mod lint;
 pub mod parse;
+pub mod past;
 pub mod plan;
 pub mod read;
 pub mod report;

@@ -40,7 +40,7 @@ pub struct FilePatch<'a> {
 }
 
 impl FilePatch<'_> {
-    /// The change that takes this one back. A deleted file comes back with mode 0644.
+    /// The change that takes this one back. A deleted file's mode is not in it: `plan` finds one.
     #[must_use]
     pub fn reverse(&self) -> FilePatch<'_> {
         FilePatch {

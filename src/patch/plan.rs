@@ -118,12 +118,14 @@ pub(super) fn run(
             shared.extend(places.iter().map(|&(j, _)| (j, text.clone())));
         }
         if seen.map(|s| &s.bytes) != chained.content.as_ref() {
+            let was = ground.past.was(root, path, chained.content.as_deref())?;
             edited.push(Edited {
                 root: root.clone(),
                 path: path.clone(),
                 distribution: places.first().and_then(file_of).and_then(|f| f.distribution.clone()),
                 before: seen.cloned(),
                 after: chained.content,
+                was,
             });
         }
         for (&(j, f), outcome) in places.iter().zip(chained.outcomes) {
@@ -136,12 +138,12 @@ pub(super) fn run(
     for (job, outcomes) in jobs.iter_mut().zip(outcomes) {
         explain::outcomes(job, outcomes, options);
     }
-    let new_meta = new_metas(&jobs, &mut files, &edited)?;
+    let (new_meta, defaults) = new_metas(&jobs, &mut files, &edited)?;
     let patches: Vec<PatchReport> = jobs.into_iter().map(|job| job.report).collect();
     let mut planned = Planned { refused: patches.iter().any(|p| p.refused), patches, ..Planned::default() };
     if !planned.refused {
         let mut builder =
-            Builder { plan: Plan::default(), notes: Vec::new(), new_meta: Meta::default_file(0, 0) };
+            Builder { plan: Plan::default(), notes: defaults, new_meta: Meta::default_file(0, 0) };
         for (file, meta) in edited.iter().zip(new_meta) {
             builder.new_meta = meta;
             builder.change(&file.root, &file.path, file.before.clone(), file.after.clone());
@@ -186,23 +188,57 @@ fn judged<'f>(
     Ok((seen, chained))
 }
 
-/// Mode and owner for each edited file, should it be made anew: the mode that its patch says, the directory's owner.
-fn new_metas(jobs: &[Job<'_>], files: &mut Files, edited: &[Edited]) -> Result<Vec<Meta>> {
+/// Mode and owner for each edited file, should it be made anew: those that it had; else the mode that its patch says and
+/// the directory's owner; else those of a file beside it. And what is to be said of that.
+fn new_metas(jobs: &[Job<'_>], files: &mut Files, edited: &[Edited]) -> Result<(Vec<Meta>, Vec<String>)> {
     let mut metas = Vec::with_capacity(edited.len());
+    let mut notes = Vec::new();
     for file in edited {
         let mut meta = Meta::default_file(0, 0);
         if let Found::Absent { uid, gid } = files.get(&file.root, &file.path)? {
             (meta.uid, meta.gid) = (*uid, *gid);
         }
         let links = jobs.iter().flat_map(|job| &job.files);
+        let mut deleted = false;
         for link in links.filter(|f| f.root == file.root && f.path == file.path) {
-            if let Kind::Create(mode) = link.patch.kind {
-                meta.mode = mode;
+            match link.patch.kind {
+                Kind::Create(mode) => meta.mode = mode,
+                Kind::Delete => deleted = true,
+                Kind::Modify => {}
             }
+        }
+        if let Some(was) = file.was.as_ref().and_then(|was| was.meta.clone()) {
+            meta = was;
+        } else if deleted && file.is_new() {
+            if let Some(beside) = beside(file)? {
+                meta = beside;
+            }
+            notes.push(format!(
+                "`{}` comes back with mode {:04o} and owner {}:{}: no journal knows those that it had",
+                file.absolute().display(),
+                meta.mode,
+                meta.uid,
+                meta.gid
+            ));
         }
         metas.push(meta);
     }
-    Ok(metas)
+    Ok((metas, notes))
+}
+
+/// Mode and owner of the first file beside it with the same extension.
+fn beside(file: &Edited) -> Result<Option<Meta>> {
+    let Some(parent) = RelPath::new(file.path.parent()) else { return Ok(None) };
+    let extension = file.path.as_path().extension();
+    for name in read::names(&file.root, &parent)? {
+        let Some(path) = file.path.sibling(&name).filter(|p| p.as_path().extension() == extension) else {
+            continue;
+        };
+        if let Found::File(seen) = read::read(&file.root, &path)? {
+            return Ok(Some(Meta { xattrs: Vec::new(), ..seen.meta }));
+        }
+    }
+    Ok(None)
 }
 
 impl Meta {

@@ -12,6 +12,7 @@ use crate::error::{Exit, Hint};
 use crate::ground::is_within;
 use crate::model::{Distribution, normalised};
 use crate::patch::lint::Origin;
+use crate::patch::past::Past;
 use crate::patch::plan::{Direction, Options, Planned};
 use crate::patch::report::State;
 use crate::patch::target::{self, Ground};
@@ -25,13 +26,26 @@ use crate::verbs::recipe::{Loaded, read_patch};
 /// What conditions and targets are about, gathered once.
 pub struct Known {
     pub distributions: Vec<Distribution>,
+    /// What recorded runs found, where that is asked for.
+    pub past: Past,
 }
 
 impl Known {
     /// # Errors
     /// When a distribution's metadata can't be read.
     pub fn of(session: &Session<'_>) -> Result<Self> {
-        Ok(Self { distributions: dist::all_or_fail(&session.env.site_packages)? })
+        Ok(Self { distributions: dist::all_or_fail(&session.env.site_packages)?, past: Past::default() })
+    }
+
+    /// Reads the journals, for taking patches back. Call after [`Session::prepare`].
+    ///
+    /// # Errors
+    /// When one is damaged or not to be trusted.
+    pub fn recall(&mut self, session: &Session<'_>) -> Result<()> {
+        let journals = session.journals()?;
+        let runs = session.runs(&journals)?;
+        self.past = Past { journals, runs };
+        Ok(())
     }
 
     #[must_use]
@@ -61,7 +75,8 @@ pub fn of_recipe(
     options: &Options<'_>,
     report: &mut Report,
 ) -> Result<Planned> {
-    let ground = Ground { site_packages: &session.env.site_packages, facts: known.facts(session) };
+    let ground =
+        Ground { site_packages: &session.env.site_packages, facts: known.facts(session), past: &known.past };
     let origin = if loaded.is_embedded() { Origin::Shipped } else { Origin::User };
     let plan =
         |recipe: &Recipe| patch::of_recipe(recipe, &|file| loaded.patch_file(file), origin, &ground, options);
@@ -118,14 +133,18 @@ pub fn of_folder(
         }
         patches.push(Plain { name, bytes: read_patch(&path).context(Exit::Usage)? });
     }
-    let ground = Ground { site_packages: &session.env.site_packages, facts: known.facts(session) };
-    patch::of_files(&patches, Some(args.strip), None, &ground, options)
+    let ground =
+        Ground { site_packages: &session.env.site_packages, facts: known.facts(session), past: &known.past };
+    let mut found = patch::of_files(&patches, Some(args.strip), None, &ground, options)?;
+    report.notes.append(&mut found.notes);
+    Ok(found)
 }
 
 /// The directories outside of site-packages in which a recipe's patches may change files.
 #[must_use]
 pub fn extra_roots(session: &Session<'_>, known: &Known, recipe: &Recipe) -> Vec<std::path::PathBuf> {
-    let ground = Ground { site_packages: &session.env.site_packages, facts: known.facts(session) };
+    let ground =
+        Ground { site_packages: &session.env.site_packages, facts: known.facts(session), past: &known.past };
     let copies =
         recipe.patch.iter().filter_map(|patch| target::copies(&patch.target, &ground).ok()).flatten();
     copies.map(|copy| copy.root).collect()

@@ -29,6 +29,7 @@ mod patch_packages;
 mod patch_places;
 mod patch_properties;
 mod patch_pypi;
+mod patch_revert;
 mod patch_speed;
 mod python;
 mod python_support;

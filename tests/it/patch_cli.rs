@@ -15,12 +15,12 @@ use crate::snapshot::{assert_same, snapshot};
 const SOURCE: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n";
 
 /// A site-packages directory with `demo` 1.0 installed, and folders of patches beside it.
-struct Site {
+pub struct Site {
     dir: tempfile::TempDir,
 }
 
 impl Site {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let site = Self { dir: tempfile::tempdir().unwrap() };
         fs::create_dir_all(site.at("demo/__pycache__")).unwrap();
         fs::create_dir_all(site.at("demo-1.0.dist-info")).unwrap();
@@ -38,16 +38,16 @@ impl Site {
         site
     }
 
-    fn top(&self) -> PathBuf {
+    pub fn top(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap()
     }
 
-    fn at(&self, path: &str) -> PathBuf {
+    pub fn at(&self, path: &str) -> PathBuf {
         self.top().join("site-packages").join(path)
     }
 
     /// A folder with one patch that puts `new` for `old` in `file`.
-    fn patch(&self, name: &str, file: &str, old: &str, new: &str) -> PathBuf {
+    pub fn patch(&self, name: &str, file: &str, old: &str, new: &str) -> PathBuf {
         let folder = self.top().join(name);
         fs::create_dir_all(&folder).unwrap();
         let (a, b) = (self.top().join("a"), self.top().join("b"));
@@ -59,26 +59,26 @@ impl Site {
         folder
     }
 
-    fn call(&self, folder: &Path, more: &[&str]) -> Command {
+    pub fn call(&self, folder: &Path, more: &[&str]) -> Command {
         let mut command = tool(&["patch", "--format", "json", "--from"]);
         command.arg(folder).args(more).arg("--site-packages").arg(self.at(""));
         command
     }
 
-    fn run(&self, folder: &Path, more: &[&str]) -> Output {
+    pub fn run(&self, folder: &Path, more: &[&str]) -> Output {
         self.call(folder, more).output().unwrap()
     }
 }
 
-fn row(bytes: &[u8]) -> String {
+pub fn row(bytes: &[u8]) -> String {
     format!("sha256={},{}", BASE64_URL_SAFE_NO_PAD.encode(sha2::Sha256::digest(bytes)), bytes.len())
 }
 
-fn code(output: &Output) -> i32 {
+pub fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or(-1)
 }
 
-fn state(output: &Output) -> String {
+pub fn state(output: &Output) -> String {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     json["patches"][0]["state"].as_str().unwrap().to_owned()
 }
