@@ -31,6 +31,7 @@ mod patch_properties;
 mod patch_pypi;
 mod patch_revert;
 mod patch_speed;
+mod patch_twice;
 mod python;
 mod python_support;
 mod recipe;

@@ -48,11 +48,16 @@ impl Site {
 
     /// A folder with one patch that puts `new` for `old` in `file`.
     pub fn patch(&self, name: &str, file: &str, old: &str, new: &str) -> PathBuf {
+        self.patch_to(name, file, &SOURCE.replace(old, new))
+    }
+
+    /// A folder with one patch that makes `after` of `file`.
+    pub fn patch_to(&self, name: &str, file: &str, after: &str) -> PathBuf {
         let folder = self.top().join(name);
         fs::create_dir_all(&folder).unwrap();
         let (a, b) = (self.top().join("a"), self.top().join("b"));
         fs::write(&a, fs::read_to_string(self.at(file)).unwrap()).unwrap();
-        fs::write(&b, SOURCE.replace(old, new)).unwrap();
+        fs::write(&b, after).unwrap();
         let labels = [format!("--label=a/{file}"), format!("--label=b/{file}")];
         let diff = Command::new("diff").arg("-u").args(&labels).args([&a, &b]).output().unwrap();
         fs::write(folder.join(format!("{name}.patch")), diff.stdout).unwrap();
