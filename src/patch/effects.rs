@@ -18,7 +18,7 @@ use crate::pyenv::{Edit, Record, is_bytecode_of};
 pub fn add(builder: &mut Builder, edited: &[Edited], ground: &Ground<'_>) -> Result<()> {
     records(builder, edited, ground)?;
     for file in edited.iter().filter(|f| f.path.name().as_bytes().ends_with(b".py")) {
-        bytecode(builder, file)?;
+        bytecode(builder, file, edited)?;
     }
     let python = edited.iter().any(|f| f.path.name().as_bytes().ends_with(b".py"));
     if let Some(prefix) = (ground.facts.env)("PYTHONPYCACHEPREFIX").filter(|p| python && !p.is_empty()) {
@@ -32,6 +32,8 @@ struct Installed<'a> {
     distribution: &'a Distribution,
     path: RelPath,
     seen: Option<Option<Seen>>,
+    /// What the patches themselves make of it.
+    patched: Option<&'a Edited>,
     edits: Vec<(&'a [u8], Edit<'a>)>,
 }
 
@@ -44,7 +46,8 @@ fn records(builder: &mut Builder, edited: &[Edited], ground: &Ground<'_>) -> Res
             .filter(|d| d.site_packages == *site)
             .filter_map(|distribution| {
                 let path = RelPath::new(distribution.dist_info.strip_prefix(site).ok()?.join("RECORD"))?;
-                Some(Installed { distribution, path, seen: None, edits: Vec::new() })
+                let patched = edited.iter().find(|f| f.root == *site && f.path == path);
+                Some(Installed { distribution, path, seen: None, patched, edits: Vec::new() })
             })
             .collect();
         for file in edited.iter().filter(|f| f.root == *site && !f.was_unlisted()) {
@@ -109,6 +112,9 @@ impl<'a> Installed<'a> {
         if self.edits.is_empty() {
             return;
         }
+        if let Some(patched) = self.patched {
+            return compare_patched(builder, patched, &self.edits);
+        }
         let Some(content) = Record::new(&seen.bytes).map(|record| record.edited(&self.edits)) else { return };
         if content != seen.bytes {
             builder.change(site, &self.path, Some(seen), Some(content));
@@ -116,14 +122,27 @@ impl<'a> Installed<'a> {
     }
 }
 
+/// A RECORD that is patched itself stays as the patch has it, or the patch would not be found there again. Whether that is
+/// what the files are is told.
+fn compare_patched(builder: &mut Builder, patched: &Edited, edits: &[(&[u8], Edit<'_>)]) {
+    let Some(after) = &patched.after else { return };
+    if Record::new(after).is_some_and(|record| record.edited(edits) != *after) {
+        let text = "its rows are as the patch has them, which is not what the files are";
+        builder.notes.push(format!("`{}`: {text}", patched.path));
+    }
+}
+
 /// Removes what was compiled from the file: equal size in the same second leaves it in use (patching.md, 4.3).
-fn bytecode(builder: &mut Builder, file: &Edited) -> Result<()> {
+fn bytecode(builder: &mut Builder, file: &Edited, edited: &[Edited]) -> Result<()> {
     let Some(cache) = RelPath::new(file.path.parent().join("__pycache__")) else { return Ok(()) };
     for name in read::names(&file.root, &cache)? {
         if !is_bytecode_of(name.as_bytes(), file.path.name().as_bytes()) {
             continue;
         }
         let Some(path) = RelPath::new(cache.as_path().join(&name)) else { continue };
+        if edited.iter().any(|other| other.root == file.root && other.path == path) {
+            continue;
+        }
         match read::read(&file.root, &path)? {
             Found::File(seen) => {
                 builder.change(&file.root, &path, Some(seen), None);

@@ -141,6 +141,15 @@ impl PatchReport {
         self
     }
 
+    /// The report of a dry run: what is there was so before; what is pending stays so.
+    #[must_use]
+    pub fn not_yet_applied(mut self) -> Self {
+        let told = |state| if state == State::Applied { State::Already } else { state };
+        self.state = told(self.state);
+        self.files.iter_mut().for_each(|file| file.state = told(file.state));
+        self
+    }
+
     /// The report after a plan that takes patches back was carried out.
     #[must_use]
     pub fn reverted(mut self) -> Self {

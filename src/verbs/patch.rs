@@ -173,7 +173,9 @@ pub fn widen(session: &mut Session<'_>) -> Result<()> {
 
 /// What the report says once the plan was carried out, or was not.
 pub fn done(planned: Planned, outcome: &Outcome, made: bool, direction: Direction, report: &mut Report) {
+    let (dry, refused) = (report.dry_run && direction == Direction::Apply, planned.refused);
     let told = planned.patches.into_iter().map(|patch| match (made, direction) {
+        (false, _) if dry && !refused => patch.not_yet_applied(),
         (true, Direction::Apply) => patch.applied(),
         (true, Direction::Revert) => patch.reverted(),
         (false, _) => patch,
