@@ -162,6 +162,11 @@ fn headers(dir: &Path) -> io::Result<Vec<(String, String)>> {
                 text = Some(bytes);
                 break;
             }
+            // A link is there, so it isn't absent: what it should lead to tells a name, and with it a RECORD.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() && path != dir => {
+                let name = path.file_name().unwrap_or_default().display();
+                return Err(io::Error::other(format!("{name} is a symbolic link that leads to no file")));
+            }
             // An old egg-info can be a plain file.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
             Err(error) => return Err(error),

@@ -34,13 +34,13 @@ impl Edited {
     }
 
     /// Its RECORD as an earlier run found it.
-    pub(super) fn old_record(&self, record: &RelPath) -> Option<&[u8]> {
+    pub(super) fn old_record(&self, record: Option<&RelPath>) -> Option<&[u8]> {
         let (path, bytes) = self.was.as_ref()?.record.as_ref()?;
-        (path == record).then_some(bytes)
+        (Some(path) == record).then_some(bytes)
     }
 
     /// What becomes of its row.
-    pub(super) fn edit(&self, record: &RelPath) -> Edit<'_> {
+    pub(super) fn edit(&self, record: Option<&RelPath>) -> Edit<'_> {
         if let Some(old) = self.old_record(record) {
             return Edit::Restored(old);
         }
@@ -56,6 +56,8 @@ impl Edited {
 pub struct Builder {
     pub plan: Plan,
     pub notes: Vec<String>,
+    /// Files that can't be changed because of what goes with them, and why.
+    pub stuck: Vec<(PathBuf, String)>,
     /// For files that the patch makes: mode 0644 unless the patch says other.
     pub new_meta: Meta,
 }

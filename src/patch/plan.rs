@@ -142,14 +142,24 @@ pub(super) fn run(
     let patches: Vec<PatchReport> = jobs.into_iter().map(|job| job.report).collect();
     let mut planned = Planned { refused: patches.iter().any(|p| p.refused), patches, ..Planned::default() };
     if !planned.refused {
-        let mut builder =
-            Builder { plan: Plan::default(), notes: defaults, new_meta: Meta::default_file(0, 0) };
+        let mut builder = Builder {
+            plan: Plan::default(),
+            notes: defaults,
+            stuck: Vec::new(),
+            new_meta: Meta::default_file(0, 0),
+        };
         for (file, meta) in edited.iter().zip(new_meta) {
             builder.new_meta = meta;
             builder.change(&file.root, &file.path, file.before.clone(), file.after.clone());
         }
         effects::add(&mut builder, &edited, ground)?;
-        planned.plan = builder.plan;
+        for (path, why) in &builder.stuck {
+            planned.patches.iter_mut().for_each(|patch| patch.refuse(path, why));
+        }
+        planned.refused = !builder.stuck.is_empty();
+        if !planned.refused {
+            planned.plan = builder.plan;
+        }
         planned.notes = builder.notes;
         planned.notes.sort();
         planned.notes.dedup();

@@ -30,6 +30,7 @@ mod patch_packages;
 mod patch_places;
 mod patch_properties;
 mod patch_pypi;
+mod patch_record;
 mod patch_revert;
 mod patch_speed;
 mod patch_twice;
