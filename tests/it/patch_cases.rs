@@ -115,6 +115,36 @@ fn case_06_context_drift_is_refused_with_the_first_line_that_differs() {
 }
 
 #[test]
+fn case_06_only_whitespace_is_not_said_where_a_line_was_added_too() {
+    // At the end and at the start, where a line more moves the hunk from its place; in the middle it would move along.
+    let end = "--- a/x\n+++ b/x\n@@ -17,4 +17,4 @@\n line 17\n line 18\n line 19\n-line 20\n+LINE 20\n";
+    let start = "--- a/x\n+++ b/x\n@@ -1,4 +1,4 @@\n-line 1\n+LINE 1\n line 2\n line 3\n line 4\n";
+    let whole = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n-line 1\n-line 2\n+LINE 1\n+LINE 2\n";
+    for (patch, count, more) in
+        [(end, 20, ["", "line 21\n"]), (start, 20, ["licence\n", ""]), (whole, 2, ["", "line 3\n"])]
+    {
+        for (from, to, only) in [
+            ("line 2\n", "line  2\n", Only::Whitespace),
+            ("line 18\n", "line  18\n", Only::Whitespace),
+            ("\n", "\r\n", Only::LineEndings),
+        ] {
+            let changed = lines(1..=count).replace(from, to);
+            let touched =
+                !matches!(judged(patch.as_bytes(), Some(changed.as_bytes()), None), Verdict::Apply { .. });
+            if touched {
+                assert_eq!(hunk(plain(patch, &changed)).only, Some(only), "{changed}");
+                let [above, below] = more;
+                let added = format!("{above}{changed}{below}");
+                assert_eq!(hunk(plain(patch, &added)).only, None, "{added}");
+            }
+        }
+    }
+    let spaces = lines(1..=20).replace("line 8\n", "line   8 \n");
+    assert_eq!(hunk(plain(MIDDLE, &format!("above\n{spaces}"))).only, Some(Only::Whitespace));
+    assert_eq!(hunk(plain(MIDDLE, &spaces.replace("line 9\n", "line 9\nadded\n"))).only, None);
+}
+
+#[test]
 fn case_07_asymmetric_context_in_mid_file_needs_a_known_hash_and_is_warned_of() {
     let patch = "--- a/x\n+++ b/x\n@@ -8,4 +8,4 @@\n line 8\n line 9\n-line 10\n+LINE 10\n line 11\n";
     let file = lines(1..=20);
