@@ -224,7 +224,7 @@ pub struct Patch {
     #[command(flatten)]
     pub recipe: WithRecipe,
     /// Tell the state of each patch, and change nothing
-    #[arg(long, conflicts_with_all = ["revert", "from"])]
+    #[arg(long, conflicts_with = "revert")]
     pub list: bool,
     /// Take the patches back
     #[arg(long)]

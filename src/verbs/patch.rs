@@ -1,7 +1,7 @@
 //! `patch`: from a recipe or a folder of patches to a plan, and from what was made of it to the report.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow};
 
@@ -123,7 +123,7 @@ pub fn of_folder(
         let hint = Hint::new("patches there are named *.patch or *.diff");
         return Err(anyhow!("there is no patch in `{}`", dir.display()).context(hint).context(Exit::Usage));
     }
-    let mut patches = Vec::new();
+    let mut patches: Vec<(PathBuf, Plain)> = Vec::new();
     for path in files {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -131,10 +131,18 @@ pub fn of_folder(
             report.skipped.push(skip.clone());
             continue;
         }
-        patches.push(Plain { name, bytes: read_patch(&path).context(Exit::Usage)? });
+        let called = |plain: &(PathBuf, Plain)| normalised(&plain.1.name) == normalised(&name);
+        if let Some((other, _)) = patches.iter().find(|plain| called(plain)) {
+            let hint = Hint::new(format!("rename one of them, or leave one out: --skip {file}"));
+            let text =
+                format!("`{}` and `{}` would both be the patch `{name}`", other.display(), path.display());
+            return Err(anyhow!(text).context(hint).context(Exit::Usage));
+        }
+        patches.push((path.clone(), Plain { name, bytes: read_patch(&path).context(Exit::Usage)? }));
     }
     let ground =
         Ground { site_packages: &session.env.site_packages, facts: known.facts(session), past: &known.past };
+    let patches: Vec<Plain> = patches.into_iter().map(|(_, plain)| plain).collect();
     let mut found = patch::of_files(&patches, Some(args.strip), None, &ground, options)?;
     report.notes.append(&mut found.notes);
     Ok(found)
@@ -142,7 +150,7 @@ pub fn of_folder(
 
 /// The directories outside of site-packages in which a recipe's patches may change files.
 #[must_use]
-pub fn extra_roots(session: &Session<'_>, known: &Known, recipe: &Recipe) -> Vec<std::path::PathBuf> {
+pub fn extra_roots(session: &Session<'_>, known: &Known, recipe: &Recipe) -> Vec<PathBuf> {
     let ground =
         Ground { site_packages: &session.env.site_packages, facts: known.facts(session), past: &known.past };
     let copies =

@@ -221,3 +221,37 @@ fn names_usage_and_absence() {
     let unknown = tool(&["patch", "no-such", "--site-packages"]).arg(site.at("")).output().unwrap();
     assert_eq!(code(&unknown), 2);
 }
+
+#[test]
+fn two_files_of_one_name_are_refused_and_the_patches_of_a_folder_are_listed() {
+    let site = Site::new();
+    let folder = site.patch("x", "demo/a.py", "five", "FIVE");
+    let other = site.patch("X", "demo/b.py", "two", "TWO");
+    fs::rename(other.join("X.patch"), folder.join("x.diff")).unwrap();
+    let before = snapshot(&site.at(""));
+    for more in [&[][..], &["--list"], &["--revert"], &["x"]] {
+        let output = site.run(&folder, more);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(code(&output), 2, "{more:?}");
+        assert!(said.contains("x.diff` and `") && said.contains("--skip x.patch"), "{said}");
+    }
+    assert_eq!(code(&site.run(&folder, &["--list", "--skip", "x.diff"])), 0);
+    // `pkg-a` on the command line would mean both of these.
+    fs::rename(folder.join("x.diff"), folder.join("pkg_a.patch")).unwrap();
+    fs::rename(folder.join("x.patch"), folder.join("pkg-a.patch")).unwrap();
+    assert_eq!(code(&site.run(&folder, &["--list"])), 2);
+    fs::rename(folder.join("pkg-a.patch"), folder.join("y.patch")).unwrap();
+    let list = site.run(&folder, &["--list"]);
+    let json: serde_json::Value = serde_json::from_slice(&list.stdout).unwrap();
+    let names: Vec<&str> =
+        json["patches"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    assert_eq!((code(&list), names), (0, vec!["pkg_a", "y"]));
+    assert_eq!(state(&list), "pending");
+    assert_same(&before, &snapshot(&site.at("")));
+    assert_eq!(code(&site.run(&folder, &["y"])), 0);
+    let json: serde_json::Value = serde_json::from_slice(&site.run(&folder, &["--list"]).stdout).unwrap();
+    assert_eq!(
+        (&json["patches"][0]["state"], &json["patches"][1]["state"]),
+        (&"pending".into(), &"applied".into())
+    );
+}
