@@ -158,6 +158,11 @@ impl Sides {
         sides
     }
 
+    /// Without context a hunk from line 1 is the whole file (the lint lets no other in).
+    pub(super) fn is_whole(&self) -> bool {
+        self.old_lines == 0 || self.leading + self.trailing == 0 && self.old_start <= 1
+    }
+
     /// The stated line, from 0.
     pub(super) fn stated(&self) -> i64 {
         (self.old_start as i64 - 1).max(0)
@@ -188,8 +193,7 @@ impl<'t> Search<'t> {
 
     /// The line (from 0) at which the hunk goes.
     fn place(&mut self, sides: &Sides, alone: bool) -> Result<usize, Why> {
-        // Without context a hunk is the whole file (the lint lets no other in).
-        if sides.old_lines == 0 || alone && sides.leading + sides.trailing == 0 && self.is_bare(sides) {
+        if sides.old_lines == 0 || alone && sides.is_whole() {
             return if self.text.bytes() == sides.old.as_slice() { Ok(0) } else { Err(Why::NotTheWholeFile) };
         }
         let at = self.choose(sides)?;
@@ -201,10 +205,6 @@ impl<'t> Search<'t> {
         self.changed_to = at + sides.old_lines - sides.trailing;
         self.ended_at = at + sides.old_lines;
         Ok(at)
-    }
-
-    fn is_bare(&self, sides: &Sides) -> bool {
-        sides.old_start <= 1
     }
 
     fn choose(&mut self, sides: &Sides) -> Result<usize, Why> {

@@ -25,6 +25,7 @@ pub mod report;
 pub mod sha;
 pub mod target;
 pub mod verdict;
+pub mod whole;
 
 pub use of_files::{Plain, of_files};
 pub use of_recipe::of_recipe;

@@ -37,6 +37,7 @@ mod patch_twice;
 mod python;
 mod python_support;
 mod recipe;
+mod recipe_patches;
 mod reference;
 mod require;
 mod screens;
