@@ -187,6 +187,7 @@ fn status(session: &mut Session<'_>, args: &cli::Status, report: &mut Report) ->
     report.patches = patched.patches;
     verbs::check::require_recipe(session, &known, recipe, report)?;
     verbs::dedup::advise(session, report);
+    verbs::patch::recorded(session, report)?;
     allow(session, &loaded, report);
     Ok(())
 }

@@ -21,6 +21,7 @@ pub mod parse;
 pub mod past;
 pub mod plan;
 pub mod read;
+pub mod recorded;
 pub mod report;
 pub mod sha;
 pub mod target;

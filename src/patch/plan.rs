@@ -14,7 +14,7 @@ use super::report::PatchReport;
 use super::target::Ground;
 use super::verdict::Known;
 use super::{effects, explain};
-use crate::model::{Meta, Plan, RelPath};
+use crate::model::{Meta, Place, PlainPatch, Plan, RelPath};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -138,6 +138,8 @@ pub(super) fn run(
     for (job, outcomes) in jobs.iter_mut().zip(outcomes) {
         explain::outcomes(job, outcomes, options);
     }
+    let plain: Vec<(String, Vec<(PathBuf, RelPath)>)> =
+        jobs.iter().filter(|job| !job.knows).map(|job| (job.report.name.clone(), changed(job))).collect();
     let (new_meta, defaults) = new_metas(&jobs, &mut files, &edited)?;
     let patches: Vec<PatchReport> = jobs.into_iter().map(|job| job.report).collect();
     let mut planned = Planned { refused: patches.iter().any(|p| p.refused), patches, ..Planned::default() };
@@ -153,6 +155,12 @@ pub(super) fn run(
             builder.change(&file.root, &file.path, file.before.clone(), file.after.clone());
         }
         effects::add(&mut builder, &edited, ground)?;
+        for (name, files) in plain.into_iter().filter(|(_, files)| !files.is_empty()) {
+            let place = |(root, path): (PathBuf, RelPath)| Place { root: builder.plan.root(&root), path };
+            let files = files.into_iter().map(place).collect();
+            let reverted = options.direction == Direction::Revert;
+            builder.plan.patches.push(PlainPatch { name, reverted, files });
+        }
         for (path, why) in &builder.stuck {
             planned.patches.iter_mut().for_each(|patch| patch.refuse(path, why));
         }
@@ -165,6 +173,13 @@ pub(super) fn run(
         planned.notes.dedup();
     }
     Ok(planned)
+}
+
+/// The files of a job that are to be changed.
+fn changed(job: &Job<'_>) -> Vec<(PathBuf, RelPath)> {
+    let told = job.files.iter().zip(&job.report.files);
+    let changed = told.filter(|(_, told)| told.before.is_some() || told.after.is_some());
+    changed.map(|(file, _)| (file.root.clone(), file.path.clone())).collect()
 }
 
 /// The file as it was seen, and what the links make of it.

@@ -201,6 +201,21 @@ pub fn done(planned: Planned, outcome: &Outcome, made: bool, direction: Directio
     }
 }
 
+/// Names the plain patches that runs recorded, and whether they are still there.
+///
+/// # Errors
+/// When a journal is damaged or not to be trusted, or a file can't be read.
+pub fn recorded(session: &Session<'_>, report: &mut Report) -> Result<()> {
+    let found = patch::recorded::recorded(&session.runs(&session.journals()?)?, &session.allowed())?;
+    if found.iter().any(|patch| patch.is_pending() && !patch.is_refused()) {
+        report
+            .next
+            .push("rocm-fixup patch --from DIR, with the folder that the patches came from".to_owned());
+    }
+    report.patches.extend(found);
+    Ok(())
+}
+
 /// Where a name is given, its absence is an error.
 pub fn insist(names: &[String], report: &mut Report) {
     let named = |patch: &str| names.iter().any(|name| normalised(name) == normalised(patch));

@@ -33,6 +33,7 @@ mod patch_pypi;
 mod patch_record;
 mod patch_revert;
 mod patch_speed;
+mod patch_status;
 mod patch_twice;
 mod python;
 mod python_support;
