@@ -36,8 +36,9 @@ pub struct Global {
     /// The image's interpreter. Default: that of VIRTUAL_ENV, then python3 on PATH, then well-known places
     #[arg(long, global = true, value_name = "EXE", env = "ROCM_FIXUP_PYTHON")]
     pub python: Option<PathBuf>,
-    /// A site-packages directory, in place of asking an interpreter. May be given several times
-    #[arg(long, global = true, value_name = "DIR", env = "ROCM_FIXUP_SITE_PACKAGES", value_delimiter = ':')]
+    /// A site-packages directory, in place of asking an interpreter. May be given several times; or several, separated by
+    /// `:`, where that is no directory's name
+    #[arg(long, global = true, value_name = "DIR", env = "ROCM_FIXUP_SITE_PACKAGES")]
     pub site_packages: Vec<PathBuf>,
     /// Say what would be done, and write nothing
     #[arg(long, global = true, env = "ROCM_FIXUP_DRY_RUN", value_parser = clap::builder::FalseyValueParser::new())]
