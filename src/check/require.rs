@@ -23,7 +23,7 @@ pub fn require(requirement: &Requirement, env: &Environment) -> CheckResult {
         Rule::Local { name, part } => with(env, name, |dist| local(dist, part)),
         Rule::Commit { name, commit } => with(env, name, |dist| from_commit(dist, commit)),
         Rule::Installed { name } => with(env, name, |dist| (Verdict::Ok, called(dist))),
-        Rule::RequiresMet { name } => with(env, name, |dist| requires::met(dist, env)),
+        Rule::RequiresMet { name, extras } => with(env, name, |dist| requires::met(dist, extras, env)),
         Rule::Glibc { versions } => glibc(env.glibc.as_deref(), versions),
         Rule::GlibcOf { name, versions } => with(env, name, |dist| glibc_of(dist, versions.as_ref(), env)),
         Rule::Pybind11Internals { names } => objects::internals(names, env),
