@@ -8,6 +8,8 @@
 )]
 
 mod apply;
+mod apply_edits;
+mod apply_killed;
 mod cli;
 mod dedup_plan;
 mod dedup_random;
@@ -31,6 +33,7 @@ mod patch_places;
 mod patch_properties;
 mod patch_pypi;
 mod patch_record;
+mod patch_refused;
 mod patch_revert;
 mod patch_speed;
 mod patch_status;
