@@ -171,16 +171,6 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The directories that were named: what is there is one, colons or not; else it is a list, as in PATH.
-fn named(given: &[PathBuf]) -> Vec<PathBuf> {
-    let there = |path: &PathBuf| path.symlink_metadata().is_ok();
-    let split = |path: &PathBuf| {
-        let parts: Vec<PathBuf> = std::env::split_paths(path).filter(|p| !p.as_os_str().is_empty()).collect();
-        if there(path) || !parts.iter().any(there) { vec![path.clone()] } else { parts }
-    };
-    given.iter().flat_map(split).collect()
-}
-
 /// A recorded run for the report.
 #[must_use]
 pub fn run_ref(record: &Record, run: &Run) -> RunRef {
@@ -218,4 +208,14 @@ fn describe(env: &Environment) -> crate::report::Environment {
             })
             .collect(),
     }
+}
+
+/// The directories that were named: what is there is one, colons or not; else it is a list, as in PATH.
+fn named(given: &[PathBuf]) -> Vec<PathBuf> {
+    let there = |path: &PathBuf| path.symlink_metadata().is_ok();
+    let split = |path: &PathBuf| {
+        let parts: Vec<PathBuf> = std::env::split_paths(path).filter(|p| !p.as_os_str().is_empty()).collect();
+        if there(path) || !parts.iter().any(there) { vec![path.clone()] } else { parts }
+    };
+    given.iter().flat_map(split).collect()
 }
