@@ -36,7 +36,7 @@ impl Edited {
     /// Its RECORD as an earlier run found it.
     pub(super) fn old_record(&self, record: Option<&RelPath>) -> Option<&[u8]> {
         let (path, bytes) = self.was.as_ref()?.record.as_ref()?;
-        (Some(path) == record).then_some(bytes)
+        (Some(path) == record).then_some(bytes.as_slice())
     }
 
     /// What becomes of its row.

@@ -44,7 +44,7 @@ impl Known {
     pub fn recall(&mut self, session: &Session<'_>) -> Result<()> {
         let journals = session.journals()?;
         let runs = session.runs(&journals)?;
-        self.past = Past { journals, runs };
+        self.past = Past::new(journals, runs);
         Ok(())
     }
 
