@@ -15,7 +15,7 @@ mod smoke;
 mod texts;
 mod verdict;
 
-pub use libraries::{LibraryOptions, libraries};
+pub use libraries::{LIBRARY_TIMEOUT, LibraryOptions, libraries};
 pub use require::require;
 pub use rule::{Requirement, Rule, RuleError};
 pub use smoke::{SmokeCheck, TIMEOUT, smoke};

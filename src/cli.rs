@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -36,8 +36,9 @@ pub struct Global {
     /// The image's interpreter. Default: that of VIRTUAL_ENV, then python3 on PATH, then well-known places
     #[arg(long, global = true, value_name = "EXE", env = "ROCM_FIXUP_PYTHON")]
     pub python: Option<PathBuf>,
-    /// A site-packages directory, in place of asking an interpreter. May be given several times
-    #[arg(long, global = true, value_name = "DIR", env = "ROCM_FIXUP_SITE_PACKAGES", value_delimiter = ':')]
+    /// A site-packages directory, in place of asking an interpreter. May be given several times; or several, separated by
+    /// `:`, where that is no directory's name
+    #[arg(long, global = true, value_name = "DIR", env = "ROCM_FIXUP_SITE_PACKAGES")]
     pub site_packages: Vec<PathBuf>,
     /// Say what would be done, and write nothing
     #[arg(long, global = true, env = "ROCM_FIXUP_DRY_RUN", value_parser = clap::builder::FalseyValueParser::new())]
@@ -224,7 +225,7 @@ pub struct Patch {
     #[command(flatten)]
     pub recipe: WithRecipe,
     /// Tell the state of each patch, and change nothing
-    #[arg(long, conflicts_with_all = ["revert", "from"])]
+    #[arg(long, conflicts_with = "revert")]
     pub list: bool,
     /// Take the patches back
     #[arg(long)]
@@ -242,7 +243,7 @@ pub struct Patch {
 
 #[derive(Debug, Args)]
 pub struct Require {
-    /// 'NAME SPEC', 'glibc>=2.39', NAME@COMMIT, torch+rocm, 'installed NAME', 'requires-met NAME', pybind11-internals
+    /// 'NAME SPEC', 'glibc>=2.39', NAME@COMMIT, torch+rocm, 'installed NAME', 'requires-met NAME[EXTRA]', pybind11-internals
     pub rules: Vec<String>,
     #[command(flatten)]
     pub recipe: WithRecipe,
@@ -254,11 +255,11 @@ pub struct Smoke {
     pub modules: Vec<String>,
     #[command(flatten)]
     pub recipe: WithRecipe,
-    /// Import this module first. May be given several times
-    #[arg(long, value_name = "MODULE")]
+    /// Import this module before those that are named. May be given several times
+    #[arg(long, value_name = "MODULE", requires = "modules")]
     pub preload: Vec<String>,
-    /// The time limit of one check, in seconds
-    #[arg(long, value_name = "SECONDS", env = "ROCM_FIXUP_TIMEOUT")]
+    /// The time limit of one check, in seconds. Default: what the recipe says, else 120; 30 for one library
+    #[arg(long, value_name = "SECONDS", env = "ROCM_FIXUP_TIMEOUT", value_parser = value_parser!(u64).range(1..=86_400))]
     pub timeout: Option<u64>,
     /// A check that needs a GPU does not fail without one
     #[arg(long, env = "ROCM_FIXUP_GPU_OPTIONAL", value_parser = clap::builder::FalseyValueParser::new())]

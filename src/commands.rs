@@ -65,11 +65,14 @@ fn dedup(session: &mut Session<'_>, args: &cli::Dedup, report: &mut Report) -> a
 }
 
 fn patch(session: &mut Session<'_>, args: &cli::Patch, report: &mut Report) -> anyhow::Result<()> {
-    let known = Known::of(session)?;
+    let mut known = Known::of(session)?;
     let direction = if args.revert { Direction::Revert } else { Direction::Apply };
     let options = Options { direction, allow_drift: args.allow_drift, names: &args.names };
     if !args.list {
         session.prepare()?;
+    }
+    if args.revert {
+        known.recall(session)?;
     }
     let mut loaded = None;
     let mut planned = match &args.from {
@@ -184,6 +187,7 @@ fn status(session: &mut Session<'_>, args: &cli::Status, report: &mut Report) ->
     report.patches = patched.patches;
     verbs::check::require_recipe(session, &known, recipe, report)?;
     verbs::dedup::advise(session, report);
+    verbs::patch::recorded(session, report)?;
     allow(session, &loaded, report);
     Ok(())
 }

@@ -147,9 +147,21 @@ fn read_or_fail(site: &Path, dir: &Path) -> io::Result<Option<Distribution>> {
 /// # Errors
 /// If its METADATA can't be read.
 pub fn requirements(dist: &Distribution) -> Result<Vec<String>> {
+    header(dist, "requires-dist")
+}
+
+/// The extras that a distribution has, as written.
+///
+/// # Errors
+/// If its METADATA can't be read.
+pub fn extras(dist: &Distribution) -> Result<Vec<String>> {
+    header(dist, "provides-extra")
+}
+
+fn header(dist: &Distribution, wanted: &str) -> Result<Vec<String>> {
     let headers =
         headers(&dist.dist_info).with_context(|| format!("can't read `{}`", dist.dist_info.display()))?;
-    Ok(headers.into_iter().filter(|(key, _)| key == "requires-dist").map(|(_, value)| value).collect())
+    Ok(headers.into_iter().filter(|(key, _)| key == wanted).map(|(_, value)| value).collect())
 }
 
 /// The headers of METADATA or PKG-INFO: lower-case keys, folded lines joined. Whatever isn't a header is passed over.
@@ -161,6 +173,11 @@ fn headers(dir: &Path) -> io::Result<Vec<(String, String)>> {
             Ok(bytes) => {
                 text = Some(bytes);
                 break;
+            }
+            // A link is there, so it isn't absent: what it should lead to tells a name, and with it a RECORD.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() && path != dir => {
+                let name = path.file_name().unwrap_or_default().display();
+                return Err(io::Error::other(format!("{name} is a symbolic link that leads to no file")));
             }
             // An old egg-info can be a plain file.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}

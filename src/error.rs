@@ -42,7 +42,8 @@ impl fmt::Display for Hint {
     }
 }
 
-/// An error's message, outermost first, joined by `: `; hints and exit codes left out.
+/// An error's message, outermost first, joined by `: `; hints and exit codes left out, and nothing said twice: some errors
+/// have the text of their cause in their own, and walkdir's the path that is named already.
 #[must_use]
 pub fn message(error: &anyhow::Error) -> String {
     let hint = error.downcast_ref::<Hint>().map(ToString::to_string);
@@ -52,7 +53,26 @@ pub fn message(error: &anyhow::Error) -> String {
         .map(ToString::to_string)
         .filter(|part| Some(part) != hint.as_ref() && Some(part) != exit.as_ref())
         .collect();
-    parts.join(": ")
+    let mut said: Vec<&str> = Vec::new();
+    for (n, part) in parts.iter().enumerate() {
+        let cause = parts.get(n + 1).filter(|cause| !cause.is_empty());
+        let part = cause.map_or(part.as_str(), |cause| without_end(part, cause));
+        let path = part.strip_prefix("IO error for operation on ");
+        let known = path.is_some_and(|path| said.iter().any(|s| s.contains(&format!("`{path}`"))));
+        if !part.is_empty() && !known {
+            said.push(part);
+        }
+    }
+    said.join(": ")
+}
+
+/// A part without the cause that it ends with; nothing is left of one that is the cause.
+fn without_end<'p>(part: &'p str, cause: &str) -> &'p str {
+    match part.strip_suffix(cause) {
+        Some("") => "",
+        Some(rest) => rest.strip_suffix(": ").unwrap_or(part),
+        None => part,
+    }
 }
 
 /// Adds what to do about the common causes.
@@ -94,5 +114,42 @@ mod tests {
         assert_eq!(message(&error), "can't open `x`: permission denied");
         assert_eq!(error.downcast_ref::<Hint>().unwrap().0, "run as root");
         assert_eq!(exit_of(&error), Exit::Refused);
+    }
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let of = |parts: &[&str]| {
+            let error = parts.iter().rev().map(|part| (*part).to_owned());
+            message(
+                &error
+                    .fold(None, |error: Option<anyhow::Error>, part| {
+                        Some(error.map_or_else(|| anyhow!(part.clone()), |error| error.context(part.clone())))
+                    })
+                    .unwrap(),
+            )
+        };
+        let denied = "Permission denied (os error 13)";
+        let walk = format!("IO error for operation on /x/y: {denied}");
+        assert_eq!(of(&["can't walk `/x/y`", &walk, denied]), format!("can't walk `/x/y`: {denied}"));
+        assert_eq!(of(&["can't walk `/x`", &walk, denied]), format!("can't walk `/x`: {walk}"));
+        assert_eq!(of(&["can't walk `/x/y`", &walk]), format!("can't walk `/x/y`: {walk}"));
+        assert_eq!(
+            of(&["can't do", "can't read: cut", "can't read: cut", "cut"]),
+            "can't do: can't read: cut"
+        );
+        assert_eq!(of(&["a", "b", "a"]), "a: b: a");
+        // An end that only looks like the cause.
+        assert_eq!(of(&["bad file", "file"]), "bad file: file");
+        assert_eq!(of(&["a", ""]), "a");
+    }
+
+    #[test]
+    fn a_walk_that_may_not_go_on_says_the_path_and_the_cause_once() {
+        let walked = walkdir::WalkDir::new("/no/such").into_iter().find_map(Result::err).unwrap();
+        let as_io = Err::<(), _>(std::io::Error::from(walked)).context("can't walk `/no/such`").unwrap_err();
+        assert_eq!(message(&as_io), "can't walk `/no/such`: No such file or directory (os error 2)");
+        let walked = walkdir::WalkDir::new("/no/such").into_iter().find_map(Result::err).unwrap();
+        let as_it_is = Err::<(), _>(walked).context("can't walk `/no/such`").unwrap_err();
+        assert_eq!(message(&as_it_is), message(&as_io));
     }
 }

@@ -212,12 +212,25 @@ pub struct Plan {
     #[serde(with = "bytes_paths")]
     pub roots: Vec<PathBuf>,
     pub changes: Vec<Change>,
+    /// The plain patches that make changes: no recipe tells of them later.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patches: Vec<PlainPatch>,
     /// New contents by digest. Not part of the journal, which keeps the *old* bytes.
     #[serde(skip)]
     pub contents: std::collections::BTreeMap<Digest, Vec<u8>>,
     /// Old contents by digest, for undo.
     #[serde(skip)]
     pub originals: std::collections::BTreeMap<Digest, Vec<u8>>,
+}
+
+/// A patch of a folder, and its files that are changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlainPatch {
+    pub name: String,
+    /// It is taken back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reverted: bool,
+    pub files: Vec<Place>,
 }
 
 impl Plan {
@@ -254,6 +267,12 @@ impl Plan {
             group: change.group + first,
             ..change.clone()
         }));
+        self.patches.extend(
+            other
+                .patches
+                .iter()
+                .map(|patch| PlainPatch { files: patch.files.iter().map(moved).collect(), ..patch.clone() }),
+        );
         self.contents.extend(other.contents);
         self.originals.extend(other.originals);
     }

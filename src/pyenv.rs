@@ -14,6 +14,8 @@ pub enum Edit<'a> {
     /// A new file: gets a row, for without one it survives uninstallation.
     Created(&'a [u8]),
     Deleted,
+    /// As it was in this RECORD of an earlier day: the very row, at its place.
+    Restored(&'a [u8]),
 }
 
 /// A RECORD, cut into lines.
@@ -71,10 +73,38 @@ impl<'a> Record<'a> {
                     lines.insert(place(&lines, path), line.concat());
                 }
                 (None, Edit::Changed(_) | Edit::Deleted) => {}
+                (_, Edit::Restored(old)) => restore(&mut lines, path, old, ending),
             }
         }
         lines.concat()
     }
+}
+
+/// Puts the row of `path` back as `old` has it: for the one that is there, else behind the nearest row before it in `old`
+/// that is still there.
+fn restore(lines: &mut Vec<Vec<u8>>, path: &[u8], old: &[u8], ending: &[u8]) {
+    let Some(old) = Record::new(old) else { return };
+    let position = |lines: &[Vec<u8>], path: &[u8]| {
+        lines.iter().position(|line| fields(line).is_some_and(|(p, _)| p == path))
+    };
+    let there = position(lines, path);
+    let Some(row) = old.row(path) else {
+        there.map(|at| lines.remove(at));
+        return;
+    };
+    let mut line = old.lines[row].to_vec();
+    let at = there.unwrap_or_else(|| {
+        let before = old.lines[..row].iter().rev().filter_map(|line| fields(line));
+        before.into_iter().find_map(|(path, _)| position(lines, &path)).map_or(0, |at| at + 1)
+    });
+    there.map(|at| lines.remove(at));
+    // Only the last row may lack its line ending.
+    let at =
+        if lines.last().is_some_and(|last| !last.ends_with(b"\n")) { at.min(lines.len() - 1) } else { at };
+    if at < lines.len() && !line.ends_with(b"\n") {
+        line.extend_from_slice(ending);
+    }
+    lines.insert(at, line);
 }
 
 /// Where a new row goes: in order if the rows are in order (so both installers write them), else before the last.

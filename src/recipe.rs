@@ -14,6 +14,7 @@ mod check;
 pub mod embedded;
 mod glob;
 mod mistake;
+mod patches;
 mod read;
 #[cfg(test)]
 mod schema;
@@ -21,6 +22,7 @@ pub mod when;
 
 pub use glob::glob_matches;
 pub use mistake::Mistake;
+pub use patches::check_patches;
 pub use read::{SIZE_CAP, check, read};
 pub use when::When;
 

@@ -36,7 +36,7 @@ impl<'a> Session<'a> {
     /// See [`discover::locate`].
     pub fn open(console: &'a Console, global: &'a Global, report: &mut Report) -> anyhow::Result<Self> {
         let options =
-            discover::Options { python: global.python.clone(), site_packages: global.site_packages.clone() };
+            discover::Options { python: global.python.clone(), site_packages: named(&global.site_packages) };
         let env = discover::locate(&options)?;
         report.environment = Some(describe(&env));
         report.notes.extend(env.notes.iter().cloned());
@@ -208,4 +208,14 @@ fn describe(env: &Environment) -> crate::report::Environment {
             })
             .collect(),
     }
+}
+
+/// The directories that were named: what is there is one, colons or not; else it is a list, as in PATH.
+fn named(given: &[PathBuf]) -> Vec<PathBuf> {
+    let there = |path: &PathBuf| path.symlink_metadata().is_ok();
+    let split = |path: &PathBuf| {
+        let parts: Vec<PathBuf> = std::env::split_paths(path).filter(|p| !p.as_os_str().is_empty()).collect();
+        if there(path) || !parts.iter().any(there) { vec![path.clone()] } else { parts }
+    };
+    given.iter().flat_map(split).collect()
 }

@@ -19,6 +19,10 @@ use crate::python::wire::{Line, Opened, Question};
 use crate::python::{self, Interpreter};
 use crate::scan::is_library_name;
 
+/// The limit for one library, or one pair, where none is given: there are hundreds of them, and one that hangs shouldn't hold
+/// up a build for as long as an import may take.
+pub const LIBRARY_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// How libraries are opened.
 pub struct LibraryOptions<'a> {
     /// Why a library isn't opened, by its path below its tree (`lib/llvm/lib/libclang_rt.asan.so`).

@@ -14,6 +14,7 @@ use memchr::memmem;
 use super::Verdict;
 use super::require::{Judged, called};
 use crate::discover::Environment;
+use crate::error::message;
 use crate::model::Distribution;
 use crate::scan::is_library_name;
 use crate::{dist, elf};
@@ -34,7 +35,7 @@ pub fn glibc_needs(dist: &Distribution, glibc: Option<&str>) -> Judged {
     let objects = match objects(dist) {
         Ok(Some(objects)) => objects,
         Ok(None) => return (Verdict::Unproven, format!("{}, but has no RECORD of its files", called(dist))),
-        Err(error) => return (Verdict::Unproven, format!("{error:#}")),
+        Err(error) => return (Verdict::Unproven, message(&error)),
     };
     let mut highest: Option<((u32, u32), PathBuf)> = None;
     for path in &objects {
@@ -95,13 +96,13 @@ pub fn internals(names: &[String], env: &Environment) -> Judged {
                     match tag(&path) {
                         Ok(Some(tag)) => tags.entry(tag).or_default().push(path),
                         Ok(None) => {}
-                        Err(error) => unread.push(format!("{error:#}")),
+                        Err(error) => unread.push(message(&error)),
                     }
                 }
             }
             Ok(None) if !names.is_empty() => unread.push(format!("{} has no RECORD of its files", dist.name)),
             Ok(None) => {}
-            Err(error) => unread.push(format!("{error:#}")),
+            Err(error) => unread.push(message(&error)),
         }
     }
     let mut lines: Vec<String> = tags.iter().map(|(tag, paths)| format!("{tag}: {}", few(paths))).collect();

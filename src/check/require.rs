@@ -9,6 +9,7 @@ use super::rule::{Requirement, Rule};
 use super::{CheckResult, Kind, Verdict, objects, requires};
 use crate::discover::Environment;
 use crate::dist;
+use crate::error::message;
 use crate::model::Distribution;
 
 /// A verdict and the sentence behind it.
@@ -23,7 +24,7 @@ pub fn require(requirement: &Requirement, env: &Environment) -> CheckResult {
         Rule::Local { name, part } => with(env, name, |dist| local(dist, part)),
         Rule::Commit { name, commit } => with(env, name, |dist| from_commit(dist, commit)),
         Rule::Installed { name } => with(env, name, |dist| (Verdict::Ok, called(dist))),
-        Rule::RequiresMet { name } => with(env, name, |dist| requires::met(dist, env)),
+        Rule::RequiresMet { name, extras } => with(env, name, |dist| requires::met(dist, extras, env)),
         Rule::Glibc { versions } => glibc(env.glibc.as_deref(), versions),
         Rule::GlibcOf { name, versions } => with(env, name, |dist| glibc_of(dist, versions.as_ref(), env)),
         Rule::Pybind11Internals { names } => objects::internals(names, env),
@@ -80,7 +81,7 @@ fn local(dist: &Distribution, wanted: &str) -> Judged {
 fn from_commit(dist: &Distribution, wanted: &str) -> Judged {
     let direct = match dist::direct_url(dist) {
         Ok(direct) => direct,
-        Err(error) => return (Verdict::Unproven, format!("{}: {error:#}", called(dist))),
+        Err(error) => return (Verdict::Unproven, format!("{}: {}", called(dist), message(&error))),
     };
     if let Some(vcs) =
         direct.as_ref().and_then(|direct| direct.vcs_info.as_ref()).filter(|v| !v.commit_id.is_empty())

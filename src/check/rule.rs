@@ -7,7 +7,7 @@
 //! glibc SPEC                glibc>=2.39         the image's C library
 //! glibc(NAME) [SPEC]        glibc(nvidia-resiliency-ext)>=2.39    and what the objects of NAME want of it
 //! installed NAME
-//! requires-met NAME         its declared dependencies are there and in range
+//! requires-met NAME[EXTRA]  its declared dependencies are there and in range, those of extras too
 //! pybind11-internals[(NAME, …)]    all modules were built with the same internals
 //! ```
 
@@ -50,6 +50,7 @@ pub enum Rule {
     },
     RequiresMet {
         name: String,
+        extras: Vec<String>,
     },
     /// No names: every distribution.
     Pybind11Internals {
@@ -90,7 +91,7 @@ fn rule(text: &str) -> Result<Rule, String> {
     let (word, rest) = (&text[..end], text[end..].trim_start());
     match word {
         "installed" => return Ok(Rule::Installed { name: name(rest)? }),
-        "requires-met" => return Ok(Rule::RequiresMet { name: name(rest)? }),
+        "requires-met" => return requires_met(rest),
         "pybind11-internals" => return internals(rest),
         "glibc" => return glibc(rest),
         _ => {}
@@ -116,6 +117,17 @@ fn rule(text: &str) -> Result<Rule, String> {
         return Err(format!("a version is missing, as in `{name}>=1.0`; `installed {name}` asks for any"));
     }
     Ok(Rule::Version { name, versions: versions(rest)? })
+}
+
+fn requires_met(rest: &str) -> Result<Rule, String> {
+    let Some((word, inner)) = rest.split_once('[') else {
+        return Ok(Rule::RequiresMet { name: name(rest)?, extras: Vec::new() });
+    };
+    let inner =
+        inner.strip_suffix(']').ok_or("extras stand in brackets, as in `requires-met vllm[audio]`")?;
+    let extras = inner.split(',').map(|one| name(one.trim())).collect::<Result<_, _>>();
+    let extras = extras.map_err(|_| format!("`[{inner}]` names no extras"))?;
+    Ok(Rule::RequiresMet { name: name(word.trim_end())?, extras })
 }
 
 fn glibc(rest: &str) -> Result<Rule, String> {
@@ -191,7 +203,12 @@ mod tests {
         assert_eq!(rule("glibc(nvidia-resiliency-ext)"), of(None));
         assert_eq!(rule("glibc(nvidia-resiliency-ext)>=2.39"), of(Some(specs(">=2.39"))));
         assert_eq!(rule("installed apex"), Rule::Installed { name: "apex".into() });
-        assert_eq!(rule("requires-met torch"), Rule::RequiresMet { name: "torch".into() });
+        let met = |extras: &[&str]| Rule::RequiresMet {
+            name: "torch".into(),
+            extras: extras.iter().map(|extra| (*extra).to_owned()).collect(),
+        };
+        assert_eq!(rule("requires-met torch"), met(&[]));
+        assert_eq!(rule("requires-met torch[a, b-c]"), met(&["a", "b-c"]));
         assert_eq!(rule("pybind11-internals"), Rule::Pybind11Internals { names: vec![] });
         let names = vec!["torch".to_owned(), "aiter".to_owned()];
         assert_eq!(rule("pybind11-internals(torch, aiter)"), Rule::Pybind11Internals { names });
@@ -214,6 +231,8 @@ mod tests {
             ("torch+", "as in torch+rocm"),
             ("installed", "name of a distribution is missing"),
             ("installed a b", "`a b` is no name"),
+            ("requires-met a[b", "extras stand in brackets"),
+            ("requires-met a[]", "`[]` names no extras"),
             ("glibc", "as in `glibc>=2.39`"),
             ("glibc(x", "not closed"),
             ("pybind11-internals torch", "in brackets"),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::past::Was;
 use super::read::Seen;
 use crate::model::{Change, Digest, Entry, FileEntry, Meta, Place, Plan, RelPath, Source};
 use crate::pyenv::Edit;
@@ -14,6 +15,8 @@ pub struct Edited {
     pub distribution: Option<String>,
     pub before: Option<Seen>,
     pub after: Option<Vec<u8>>,
+    /// What an earlier run found there with the content that it gets back.
+    pub was: Option<Was>,
 }
 
 impl Edited {
@@ -25,7 +28,22 @@ impl Edited {
         self.before.is_none()
     }
 
-    pub(super) fn edit(&self) -> Edit<'_> {
+    /// A file that comes back, and that no RECORD listed before.
+    pub(super) fn was_unlisted(&self) -> bool {
+        self.is_new() && self.was.as_ref().is_some_and(|was| was.record.is_none())
+    }
+
+    /// Its RECORD as an earlier run found it.
+    pub(super) fn old_record(&self, record: Option<&RelPath>) -> Option<&[u8]> {
+        let (path, bytes) = self.was.as_ref()?.record.as_ref()?;
+        (Some(path) == record).then_some(bytes.as_slice())
+    }
+
+    /// What becomes of its row.
+    pub(super) fn edit(&self, record: Option<&RelPath>) -> Edit<'_> {
+        if let Some(old) = self.old_record(record) {
+            return Edit::Restored(old);
+        }
         match (&self.before, &self.after) {
             (_, None) => Edit::Deleted,
             (None, Some(content)) => Edit::Created(content),
@@ -38,6 +56,8 @@ impl Edited {
 pub struct Builder {
     pub plan: Plan,
     pub notes: Vec<String>,
+    /// Files that can't be changed because of what goes with them, and why.
+    pub stuck: Vec<(PathBuf, String)>,
     /// For files that the patch makes: mode 0644 unless the patch says other.
     pub new_meta: Meta,
 }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::fit::{Misfit, Sides, Why};
+use diffy::Hunk;
+
+use super::fit::{Misfit, Sides, Why, place_folded};
 use super::parse::FilePatch;
 use super::sha::Sha256;
 use super::text::Text;
@@ -82,7 +84,7 @@ pub fn explain(file: &[u8], patch: &FilePatch<'_>, misfit: &Misfit) -> Conflict 
         Why::NoMatch | Why::NotTheWholeFile => None,
     };
     let (only, place) = match misfit.why {
-        Why::NoMatch | Why::NotTheWholeFile => same_but(file, &sides.old).unzip(),
+        Why::NoMatch | Why::NotTheWholeFile => same_but(file, &sides.old, hunks, misfit.hunk).unzip(),
         _ => (None, exact),
     };
     let searched = matches!(misfit.why, Why::NoMatch | Why::NotTheWholeFile);
@@ -99,31 +101,24 @@ pub fn explain(file: &[u8], patch: &FilePatch<'_>, misfit: &Misfit) -> Conflict 
     })
 }
 
-/// A place where the old side stands but for one kind of difference.
-fn same_but(file: &[u8], old: &[u8]) -> Option<(Only, usize)> {
+/// A place where the hunk would fit but for one kind of difference.
+fn same_but(file: &[u8], old: &[u8], hunks: &[Hunk<'_, [u8]>], index: usize) -> Option<(Only, usize)> {
     if old.is_empty() {
         return None;
     }
-    let found = |file: &[u8], old: &[u8]| {
-        let mut work = usize::MAX;
-        Text::new(file).find(old, 0, usize::MAX, 1, &mut work).and_then(|found| found.first().copied())
-    };
-    if memchr::memchr(b'\r', file).is_some() || memchr::memchr(b'\r', old).is_some() {
-        let lf = |text: &[u8]| without_cr(text);
-        if let Some(line) = found(&lf(file), &lf(old)) {
-            return Some((Only::LineEndings, line));
-        }
+    let place = |fold: fn(&[u8]) -> Vec<u8>| place_folded(file, hunks, index, fold);
+    let returns = memchr::memchr(b'\r', file).is_some() || memchr::memchr(b'\r', old).is_some();
+    if returns && let Some(line) = place(without_cr) {
+        return Some((Only::LineEndings, line));
     }
-    let ended = |text: &[u8]| [text.strip_suffix(b"\n").unwrap_or(text), b"\n"].concat();
     if file.ends_with(b"\n") != old.ends_with(b"\n")
-        && let Some(line) = found(&ended(file), &ended(old))
+        && let Some(line) = place(|text| [text.strip_suffix(b"\n").unwrap_or(text), b"\n"].concat())
     {
         return Some((Only::FinalNewline, line));
     }
-    let squeeze = |text: &[u8]| -> Vec<u8> {
-        text.iter().copied().filter(|b| !b.is_ascii_whitespace() || *b == b'\n').collect()
-    };
-    found(&squeeze(file), &squeeze(old)).map(|line| (Only::Whitespace, line))
+    let squeezed =
+        |text: &[u8]| text.iter().copied().filter(|b| !b.is_ascii_whitespace() || *b == b'\n').collect();
+    place(squeezed).map(|line| (Only::Whitespace, line))
 }
 
 fn without_cr(text: &[u8]) -> Vec<u8> {

@@ -80,7 +80,7 @@ pub fn fit(file: &[u8], hunks: &[Hunk<'_, [u8]>], how: How) -> Result<Fitted, Mi
 /// The same for a file whose lines are numbered already.
 pub(super) fn fit_text(text: &Text<'_>, hunks: &[Hunk<'_, [u8]>], how: How) -> Result<Fitted, Misfit> {
     let file = text.bytes();
-    let mut search = Search { text, how, carried: 0, grown: 0, changed_to: 0, ended_at: 0, work: WORK };
+    let mut search = Search::new(text, how);
     let mut content = Vec::with_capacity(file.len());
     let mut offsets = Vec::with_capacity(hunks.len());
     let mut copied = 0;
@@ -99,6 +99,26 @@ pub(super) fn fit_text(text: &Text<'_>, hunks: &[Hunk<'_, [u8]>], how: How) -> R
     }
     content.extend_from_slice(file.get(copied..).unwrap_or_default());
     Ok(Fitted { content, offsets })
+}
+
+/// Where the hunk `index` would go if both file and hunks were without what `fold` takes from them (never a newline in
+/// mid-text). By all the rules: that the text is somewhere doesn't make it the place.
+pub(super) fn place_folded(
+    file: &[u8],
+    hunks: &[Hunk<'_, [u8]>],
+    index: usize,
+    fold: impl Fn(&[u8]) -> Vec<u8>,
+) -> Option<usize> {
+    let file = fold(file);
+    let text = Text::new(&file);
+    let mut search = Search::new(&text, How::Strict);
+    let mut at = None;
+    for hunk in hunks.get(..=index)? {
+        let mut sides = Sides::of(hunk);
+        sides.old = fold(&sides.old);
+        at = Some(search.place(&sides, hunks.len() == 1).ok()?);
+    }
+    at
 }
 
 /// A hunk as two texts.
@@ -138,6 +158,11 @@ impl Sides {
         sides
     }
 
+    /// Without context a hunk from line 1 is the whole file (the lint lets no other in).
+    pub(super) fn is_whole(&self) -> bool {
+        self.old_lines == 0 || self.leading + self.trailing == 0 && self.old_start <= 1
+    }
+
     /// The stated line, from 0.
     pub(super) fn stated(&self) -> i64 {
         (self.old_start as i64 - 1).max(0)
@@ -157,15 +182,18 @@ struct Search<'t> {
     work: usize,
 }
 
-impl Search<'_> {
+impl<'t> Search<'t> {
+    fn new(text: &'t Text<'t>, how: How) -> Self {
+        Self { text, how, carried: 0, grown: 0, changed_to: 0, ended_at: 0, work: WORK }
+    }
+
     fn expected(&self, sides: &Sides) -> i64 {
         sides.stated() + self.carried
     }
 
     /// The line (from 0) at which the hunk goes.
     fn place(&mut self, sides: &Sides, alone: bool) -> Result<usize, Why> {
-        // Without context a hunk is the whole file (the lint lets no other in).
-        if sides.old_lines == 0 || alone && sides.leading + sides.trailing == 0 && self.is_bare(sides) {
+        if sides.old_lines == 0 || alone && sides.is_whole() {
             return if self.text.bytes() == sides.old.as_slice() { Ok(0) } else { Err(Why::NotTheWholeFile) };
         }
         let at = self.choose(sides)?;
@@ -177,10 +205,6 @@ impl Search<'_> {
         self.changed_to = at + sides.old_lines - sides.trailing;
         self.ended_at = at + sides.old_lines;
         Ok(at)
-    }
-
-    fn is_bare(&self, sides: &Sides) -> bool {
-        sides.old_start <= 1
     }
 
     fn choose(&mut self, sides: &Sides) -> Result<usize, Why> {

@@ -18,12 +18,15 @@ pub mod conflict;
 pub mod fit;
 pub mod lint;
 pub mod parse;
+pub mod past;
 pub mod plan;
 pub mod read;
+pub mod recorded;
 pub mod report;
 pub mod sha;
 pub mod target;
 pub mod verdict;
+pub mod whole;
 
 pub use of_files::{Plain, of_files};
 pub use of_recipe::of_recipe;

@@ -37,10 +37,12 @@ pub struct FilePatch<'a> {
     pub patch: Patch<'a, [u8]>,
     /// The lines of the patch at which the hunks start.
     pub hunk_lines: Vec<usize>,
+    /// It takes back what the patch file says.
+    pub reversed: bool,
 }
 
 impl FilePatch<'_> {
-    /// The change that takes this one back. A deleted file comes back with mode 0644.
+    /// The change that takes this one back. A deleted file's mode is not in it: `plan` finds one.
     #[must_use]
     pub fn reverse(&self) -> FilePatch<'_> {
         FilePatch {
@@ -52,6 +54,7 @@ impl FilePatch<'_> {
             },
             patch: self.patch.reverse(),
             hunk_lines: self.hunk_lines.clone(),
+            reversed: !self.reversed,
         }
     }
 }
@@ -112,7 +115,7 @@ fn file<'a>(section: &'a Section<'_>, strip: Strip) -> Result<FilePatch<'a>, Mis
     match kind {
         Kind::Create(_) if !old_empty => refuse("name", "a new file can't have old lines".into()),
         Kind::Delete if !new_empty => refuse("name", "a deleted file can't have lines left".into()),
-        _ => Ok(FilePatch { path, kind, patch, hunk_lines: section.hunk_lines.clone() }),
+        _ => Ok(FilePatch { path, kind, patch, hunk_lines: section.hunk_lines.clone(), reversed: false }),
     }
 }
 

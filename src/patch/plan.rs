@@ -14,7 +14,7 @@ use super::report::PatchReport;
 use super::target::Ground;
 use super::verdict::Known;
 use super::{effects, explain};
-use crate::model::{Meta, Plan, RelPath};
+use crate::model::{Meta, Place, PlainPatch, Plan, RelPath};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -118,12 +118,14 @@ pub(super) fn run(
             shared.extend(places.iter().map(|&(j, _)| (j, text.clone())));
         }
         if seen.map(|s| &s.bytes) != chained.content.as_ref() {
+            let was = ground.past.was(root, path, chained.content.as_deref())?;
             edited.push(Edited {
                 root: root.clone(),
                 path: path.clone(),
                 distribution: places.first().and_then(file_of).and_then(|f| f.distribution.clone()),
                 before: seen.cloned(),
                 after: chained.content,
+                was,
             });
         }
         for (&(j, f), outcome) in places.iter().zip(chained.outcomes) {
@@ -136,23 +138,48 @@ pub(super) fn run(
     for (job, outcomes) in jobs.iter_mut().zip(outcomes) {
         explain::outcomes(job, outcomes, options);
     }
-    let new_meta = new_metas(&jobs, &mut files, &edited)?;
+    let plain: Vec<(String, Vec<(PathBuf, RelPath)>)> =
+        jobs.iter().filter(|job| !job.knows).map(|job| (job.report.name.clone(), changed(job))).collect();
+    let (new_meta, defaults) = new_metas(&jobs, &mut files, &edited)?;
     let patches: Vec<PatchReport> = jobs.into_iter().map(|job| job.report).collect();
     let mut planned = Planned { refused: patches.iter().any(|p| p.refused), patches, ..Planned::default() };
     if !planned.refused {
-        let mut builder =
-            Builder { plan: Plan::default(), notes: Vec::new(), new_meta: Meta::default_file(0, 0) };
+        let mut builder = Builder {
+            plan: Plan::default(),
+            notes: defaults,
+            stuck: Vec::new(),
+            new_meta: Meta::default_file(0, 0),
+        };
         for (file, meta) in edited.iter().zip(new_meta) {
             builder.new_meta = meta;
             builder.change(&file.root, &file.path, file.before.clone(), file.after.clone());
         }
         effects::add(&mut builder, &edited, ground)?;
-        planned.plan = builder.plan;
+        for (name, files) in plain.into_iter().filter(|(_, files)| !files.is_empty()) {
+            let place = |(root, path): (PathBuf, RelPath)| Place { root: builder.plan.root(&root), path };
+            let files = files.into_iter().map(place).collect();
+            let reverted = options.direction == Direction::Revert;
+            builder.plan.patches.push(PlainPatch { name, reverted, files });
+        }
+        for (path, why) in &builder.stuck {
+            planned.patches.iter_mut().for_each(|patch| patch.refuse(path, why));
+        }
+        planned.refused = !builder.stuck.is_empty();
+        if !planned.refused {
+            planned.plan = builder.plan;
+        }
         planned.notes = builder.notes;
         planned.notes.sort();
         planned.notes.dedup();
     }
     Ok(planned)
+}
+
+/// The files of a job that are to be changed.
+fn changed(job: &Job<'_>) -> Vec<(PathBuf, RelPath)> {
+    let told = job.files.iter().zip(&job.report.files);
+    let changed = told.filter(|(_, told)| told.before.is_some() || told.after.is_some());
+    changed.map(|(file, _)| (file.root.clone(), file.path.clone())).collect()
 }
 
 /// The file as it was seen, and what the links make of it.
@@ -186,23 +213,57 @@ fn judged<'f>(
     Ok((seen, chained))
 }
 
-/// Mode and owner for each edited file, should it be made anew: the mode that its patch says, the directory's owner.
-fn new_metas(jobs: &[Job<'_>], files: &mut Files, edited: &[Edited]) -> Result<Vec<Meta>> {
+/// Mode and owner for each edited file, should it be made anew: those that it had; else the mode that its patch says and
+/// the directory's owner; else those of a file beside it. And what is to be said of that.
+fn new_metas(jobs: &[Job<'_>], files: &mut Files, edited: &[Edited]) -> Result<(Vec<Meta>, Vec<String>)> {
     let mut metas = Vec::with_capacity(edited.len());
+    let mut notes = Vec::new();
     for file in edited {
         let mut meta = Meta::default_file(0, 0);
         if let Found::Absent { uid, gid } = files.get(&file.root, &file.path)? {
             (meta.uid, meta.gid) = (*uid, *gid);
         }
         let links = jobs.iter().flat_map(|job| &job.files);
+        let mut deleted = false;
         for link in links.filter(|f| f.root == file.root && f.path == file.path) {
-            if let Kind::Create(mode) = link.patch.kind {
-                meta.mode = mode;
+            match link.patch.kind {
+                Kind::Create(mode) => meta.mode = mode,
+                Kind::Delete => deleted = true,
+                Kind::Modify => {}
             }
+        }
+        if let Some(was) = file.was.as_ref().and_then(|was| was.meta.clone()) {
+            meta = was;
+        } else if deleted && file.is_new() {
+            if let Some(beside) = beside(file)? {
+                meta = beside;
+            }
+            notes.push(format!(
+                "`{}` comes back with mode {:04o} and owner {}:{}: no journal knows those that it had",
+                file.absolute().display(),
+                meta.mode,
+                meta.uid,
+                meta.gid
+            ));
         }
         metas.push(meta);
     }
-    Ok(metas)
+    Ok((metas, notes))
+}
+
+/// Mode and owner of the first file beside it with the same extension.
+fn beside(file: &Edited) -> Result<Option<Meta>> {
+    let Some(parent) = RelPath::new(file.path.parent()) else { return Ok(None) };
+    let extension = file.path.as_path().extension();
+    for name in read::names(&file.root, &parent)? {
+        let Some(path) = file.path.sibling(&name).filter(|p| p.as_path().extension() == extension) else {
+            continue;
+        };
+        if let Found::File(seen) = read::read(&file.root, &path)? {
+            return Ok(Some(Meta { xattrs: Vec::new(), ..seen.meta }));
+        }
+    }
+    Ok(None)
 }
 
 impl Meta {

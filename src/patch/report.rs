@@ -99,6 +99,16 @@ impl PatchReport {
         }
     }
 
+    /// Turns down the change of a file, if it is one of this patch's.
+    pub(super) fn refuse(&mut self, path: &Path, why: &str) {
+        for file in self.files.iter_mut().filter(|file| file.path == path.to_string_lossy()) {
+            file.state = State::Conflict;
+            file.conflict = Some(format!("`{}`: {why}", file.path));
+            self.state = State::Conflict;
+            self.refused = true;
+        }
+    }
+
     /// Whether this stops the run: drift without consent, a conflict.
     #[must_use]
     pub fn is_refused(&self) -> bool {
@@ -138,6 +148,15 @@ impl PatchReport {
         };
         self.state = done(self.state);
         self.files.iter_mut().for_each(|file| file.state = done(file.state));
+        self
+    }
+
+    /// The report of a dry run: what is there was so before; what is pending stays so.
+    #[must_use]
+    pub fn not_yet_applied(mut self) -> Self {
+        let told = |state| if state == State::Applied { State::Already } else { state };
+        self.state = told(self.state);
+        self.files.iter_mut().for_each(|file| file.state = told(file.state));
         self
     }
 

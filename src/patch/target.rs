@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use super::past::Past;
 use crate::model::{Distribution, RelPath, normalised};
 use crate::recipe::Target;
 use crate::recipe::when::Facts;
@@ -14,6 +15,8 @@ pub struct Ground<'a> {
     /// Physical directories.
     pub site_packages: &'a [PathBuf],
     pub facts: Facts<'a>,
+    /// For taking patches back; empty else.
+    pub past: &'a Past,
 }
 
 /// A directory that holds the files of a target.

@@ -4,7 +4,7 @@
 //! "Already applied" is never concluded from a failure to apply.
 
 use super::conflict::{self, Conflict};
-use super::fit::{self, How};
+use super::fit::{self, Fitted, How};
 use super::lint::SIZE_CAP;
 use super::parse::{FilePatch, Kind};
 use super::sha::Sha256;
@@ -116,9 +116,32 @@ fn modify(file: &[u8], patch: &FilePatch<'_>) -> Verdict {
             Verdict::Apply { content: Some(fitted.content), offset, verified: false }
         }
         (Err(_), Ok(_)) => Verdict::Already { verified: false },
-        (Ok(_), Ok(_)) => Verdict::conflict(Conflict::FitsBothWays),
+        (Ok(forward), Ok(reverse)) => both_ways(file, patch, forward, reverse),
         (Err(misfit), Err(_)) => Verdict::conflict(conflict::explain(file, patch, &misfit)),
     }
+}
+
+/// A block that stands in the file several times can be there once as it was and once as it becomes. Where the becoming
+/// stands at the very lines that the patch says, and what it was doesn't, the change is there: so a run leaves it, and the
+/// next one must not make it in the other place. The converse proves nothing: the changed block may have moved.
+fn both_ways(file: &[u8], patch: &FilePatch<'_>, forward: Fitted, reverse: Fitted) -> Verdict {
+    let (made, not_made) = if patch.reversed { (&forward, &reverse) } else { (&reverse, &forward) };
+    let stated = |fitted: &Fitted| fitted.offsets.iter().all(|&offset| offset == 0);
+    if !stated(made) || stated(not_made) || !comes_to(&made.content, file, patch) {
+        return Verdict::conflict(Conflict::FitsBothWays);
+    }
+    if patch.reversed {
+        return Verdict::Apply { content: Some(forward.content), offset: 0, verified: false };
+    }
+    Verdict::Already { verified: false }
+}
+
+/// Whether the patch as it is written makes `after` of `before`, at the lines that it says.
+fn comes_to(before: &[u8], after: &[u8], patch: &FilePatch<'_>) -> bool {
+    let back = patch.patch.reverse();
+    let hunks = if patch.reversed { back.hunks() } else { patch.patch.hunks() };
+    let made = fit::fit(before, hunks, How::Strict);
+    made.is_ok_and(|made| made.content == after && made.offset() == 0)
 }
 
 /// The whole new content that a creating patch brings.

@@ -1,4 +1,4 @@
-//! Which values of a recipe make sense. Pure: patch files are looked at when they are used.
+//! Which values of a recipe make sense. Pure; `patches` compares them with the patch files.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::model::RelPath;
 
 /// Checks a recipe whose shape is right; `tree` is the same text with its places.
 pub(super) fn check(text: &str, tree: &DeTable<'_>, recipe: &Recipe) -> Vec<Mistake> {
-    let mut checker = Checker { text, tree, mistakes: Vec::new() };
+    let mut checker = Checker::new(text, tree);
     checker.name(&["name"], &recipe.name);
     for (n, patch) in recipe.patch.iter().enumerate() {
         checker.patch(n, patch);
@@ -67,13 +67,25 @@ pub(super) fn check(text: &str, tree: &DeTable<'_>, recipe: &Recipe) -> Vec<Mist
     checker.mistakes
 }
 
-struct Checker<'t> {
+/// Mistakes, each at the place of a key.
+pub(super) struct Checker<'t> {
     text: &'t str,
     tree: &'t DeTable<'t>,
     mistakes: Vec<Mistake>,
 }
 
-impl Checker<'_> {
+impl<'t> Checker<'t> {
+    pub(super) fn new(text: &'t str, tree: &'t DeTable<'t>) -> Self {
+        Self { text, tree, mistakes: Vec::new() }
+    }
+
+    /// In the order of the text.
+    pub(super) fn sorted(mut self) -> Vec<Mistake> {
+        self.mistakes.sort();
+        self.mistakes.dedup();
+        self.mistakes
+    }
+
     fn patch(&mut self, n: usize, patch: &Patch) {
         let at = n.to_string();
         self.name(&["patch", &at, "name"], &patch.name);
@@ -191,7 +203,7 @@ impl Checker<'_> {
         }
     }
 
-    fn mistake(&mut self, place: &[&str], text: String) {
+    pub(super) fn mistake(&mut self, place: &[&str], text: String) {
         self.mistakes.push(Mistake::at(self.text, span(self.tree, place), text));
     }
 }

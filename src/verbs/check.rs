@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 
 use crate::check::{
-    self, CheckResult, Kind, LibraryOptions, Requirement, SmokeCheck, TIMEOUT, require, smoke,
+    self, CheckResult, Kind, LIBRARY_TIMEOUT, LibraryOptions, Requirement, SmokeCheck, require, smoke,
 };
 use crate::cli;
 use crate::error::{Exit, Hint};
@@ -190,7 +190,7 @@ pub fn libraries(session: &Session<'_>, recipe: &Recipe, how: &How, report: &mut
     };
     let options = LibraryOptions {
         exception: &exception,
-        timeout: how.timeout.map_or(TIMEOUT, Duration::from_secs),
+        timeout: how.timeout.map_or(LIBRARY_TIMEOUT, Duration::from_secs),
         gpu_optional: how.gpu_optional,
     };
     let bar = session.console.progress("opening libraries", 1, false);

@@ -1,7 +1,7 @@
 //! `patch`: from a recipe or a folder of patches to a plan, and from what was made of it to the report.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow};
 
@@ -12,6 +12,7 @@ use crate::error::{Exit, Hint};
 use crate::ground::is_within;
 use crate::model::{Distribution, normalised};
 use crate::patch::lint::Origin;
+use crate::patch::past::Past;
 use crate::patch::plan::{Direction, Options, Planned};
 use crate::patch::report::State;
 use crate::patch::target::{self, Ground};
@@ -25,13 +26,26 @@ use crate::verbs::recipe::{Loaded, read_patch};
 /// What conditions and targets are about, gathered once.
 pub struct Known {
     pub distributions: Vec<Distribution>,
+    /// What recorded runs found, where that is asked for.
+    pub past: Past,
 }
 
 impl Known {
     /// # Errors
     /// When a distribution's metadata can't be read.
     pub fn of(session: &Session<'_>) -> Result<Self> {
-        Ok(Self { distributions: dist::all_or_fail(&session.env.site_packages)? })
+        Ok(Self { distributions: dist::all_or_fail(&session.env.site_packages)?, past: Past::default() })
+    }
+
+    /// Reads the journals, for taking patches back. Call after [`Session::prepare`].
+    ///
+    /// # Errors
+    /// When one is damaged or not to be trusted.
+    pub fn recall(&mut self, session: &Session<'_>) -> Result<()> {
+        let journals = session.journals()?;
+        let runs = session.runs(&journals)?;
+        self.past = Past::new(journals, runs);
+        Ok(())
     }
 
     #[must_use]
@@ -61,7 +75,8 @@ pub fn of_recipe(
     options: &Options<'_>,
     report: &mut Report,
 ) -> Result<Planned> {
-    let ground = Ground { site_packages: &session.env.site_packages, facts: known.facts(session) };
+    let ground =
+        Ground { site_packages: &session.env.site_packages, facts: known.facts(session), past: &known.past };
     let origin = if loaded.is_embedded() { Origin::Shipped } else { Origin::User };
     let plan =
         |recipe: &Recipe| patch::of_recipe(recipe, &|file| loaded.patch_file(file), origin, &ground, options);
@@ -108,7 +123,7 @@ pub fn of_folder(
         let hint = Hint::new("patches there are named *.patch or *.diff");
         return Err(anyhow!("there is no patch in `{}`", dir.display()).context(hint).context(Exit::Usage));
     }
-    let mut patches = Vec::new();
+    let mut patches: Vec<(PathBuf, Plain)> = Vec::new();
     for path in files {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -116,16 +131,28 @@ pub fn of_folder(
             report.skipped.push(skip.clone());
             continue;
         }
-        patches.push(Plain { name, bytes: read_patch(&path).context(Exit::Usage)? });
+        let called = |plain: &(PathBuf, Plain)| normalised(&plain.1.name) == normalised(&name);
+        if let Some((other, _)) = patches.iter().find(|plain| called(plain)) {
+            let hint = Hint::new(format!("rename one of them, or leave one out: --skip {file}"));
+            let text =
+                format!("`{}` and `{}` would both be the patch `{name}`", other.display(), path.display());
+            return Err(anyhow!(text).context(hint).context(Exit::Usage));
+        }
+        patches.push((path.clone(), Plain { name, bytes: read_patch(&path).context(Exit::Usage)? }));
     }
-    let ground = Ground { site_packages: &session.env.site_packages, facts: known.facts(session) };
-    patch::of_files(&patches, Some(args.strip), None, &ground, options)
+    let ground =
+        Ground { site_packages: &session.env.site_packages, facts: known.facts(session), past: &known.past };
+    let patches: Vec<Plain> = patches.into_iter().map(|(_, plain)| plain).collect();
+    let mut found = patch::of_files(&patches, Some(args.strip), None, &ground, options)?;
+    report.notes.append(&mut found.notes);
+    Ok(found)
 }
 
 /// The directories outside of site-packages in which a recipe's patches may change files.
 #[must_use]
-pub fn extra_roots(session: &Session<'_>, known: &Known, recipe: &Recipe) -> Vec<std::path::PathBuf> {
-    let ground = Ground { site_packages: &session.env.site_packages, facts: known.facts(session) };
+pub fn extra_roots(session: &Session<'_>, known: &Known, recipe: &Recipe) -> Vec<PathBuf> {
+    let ground =
+        Ground { site_packages: &session.env.site_packages, facts: known.facts(session), past: &known.past };
     let copies =
         recipe.patch.iter().filter_map(|patch| target::copies(&patch.target, &ground).ok()).flatten();
     copies.map(|copy| copy.root).collect()
@@ -154,7 +181,9 @@ pub fn widen(session: &mut Session<'_>) -> Result<()> {
 
 /// What the report says once the plan was carried out, or was not.
 pub fn done(planned: Planned, outcome: &Outcome, made: bool, direction: Direction, report: &mut Report) {
+    let (dry, refused) = (report.dry_run && direction == Direction::Apply, planned.refused);
     let told = planned.patches.into_iter().map(|patch| match (made, direction) {
+        (false, _) if dry && !refused => patch.not_yet_applied(),
         (true, Direction::Apply) => patch.applied(),
         (true, Direction::Revert) => patch.reverted(),
         (false, _) => patch,
@@ -170,6 +199,21 @@ pub fn done(planned: Planned, outcome: &Outcome, made: bool, direction: Directio
             }
         }
     }
+}
+
+/// Names the plain patches that runs recorded, and whether they are still there.
+///
+/// # Errors
+/// When a journal is damaged or not to be trusted, or a file can't be read.
+pub fn recorded(session: &Session<'_>, report: &mut Report) -> Result<()> {
+    let found = patch::recorded::recorded(&session.runs(&session.journals()?)?, &session.allowed())?;
+    if found.iter().any(|patch| patch.is_pending() && !patch.is_refused()) {
+        report
+            .next
+            .push("rocm-fixup patch --from DIR, with the folder that the patches came from".to_owned());
+    }
+    report.patches.extend(found);
+    Ok(())
 }
 
 /// Where a name is given, its absence is an error.

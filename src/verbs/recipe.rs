@@ -9,7 +9,8 @@ use anyhow::{Context as _, Result, anyhow};
 use crate::cli;
 use crate::console::{self, Console};
 use crate::error::{Exit, Hint};
-use crate::recipe::{self, Recipe, SIZE_CAP, embedded};
+use crate::patch::lint::Origin;
+use crate::recipe::{self, Mistake, Recipe, SIZE_CAP, embedded};
 use crate::report::{Allowed, Report};
 use crate::scan::open_regular;
 
@@ -21,6 +22,7 @@ pub struct Loaded {
     /// As the user named it, absolute if a file: the journal records it.
     pub name: String,
     pub recipe: Recipe,
+    text: String,
     dir: Option<PathBuf>,
 }
 
@@ -32,7 +34,8 @@ impl Loaded {
     pub fn load(named: Option<&str>) -> Result<Self> {
         let name = named.unwrap_or(embedded::DEFAULT);
         if let Some(text) = embedded::recipe(name) {
-            return Ok(Self { name: name.to_owned(), recipe: understood(text, name)?, dir: None });
+            let recipe = understood(text, name)?;
+            return Ok(Self { name: name.to_owned(), recipe, text: text.to_owned(), dir: None });
         }
         let path = Path::new(name);
         let hint =
@@ -41,7 +44,8 @@ impl Loaded {
         let text = text.context(Exit::Usage).with_context(hint)?;
         let absolute = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let dir = absolute.parent().map(Path::to_path_buf);
-        Ok(Self { name: absolute.display().to_string(), recipe: understood(&text, name)?, dir })
+        let recipe = understood(&text, name)?;
+        Ok(Self { name: absolute.display().to_string(), recipe, text, dir })
     }
 
     /// The bytes of a patch file that the recipe names: embedded, or beside the recipe.
@@ -143,12 +147,14 @@ fn read_capped(path: &Path, cap: u64) -> Result<Vec<u8>> {
 }
 
 fn understood(text: &str, name: &str) -> Result<Recipe> {
-    recipe::read(text).map_err(|mistakes| {
-        let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{name}: {mistake}")).collect();
-        anyhow!(lines.join("\n"))
-            .context(format!("the recipe `{name}` has {} mistake(s)", mistakes.len()))
-            .context(Exit::Usage)
-    })
+    recipe::read(text).map_err(|mistakes| mistaken(&mistakes, name))
+}
+
+fn mistaken(mistakes: &[Mistake], name: &str) -> anyhow::Error {
+    let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{name}: {mistake}")).collect();
+    anyhow!(lines.join("\n"))
+        .context(format!("the recipe `{name}` has {} mistake(s)", mistakes.len()))
+        .context(Exit::Usage)
 }
 
 /// `recipe list|show|check`.
@@ -179,10 +185,10 @@ fn fail(error: &anyhow::Error) -> Exit {
 
 fn check(file: &Path) -> Result<String> {
     let loaded = Loaded::load(file.to_str().filter(|name| embedded::recipe(name).is_none()).or(Some("./")))?;
-    for patch in &loaded.recipe.patch {
-        for file in patch.variant.iter().filter_map(|v| v.file.as_ref().or(patch.file.as_ref())) {
-            loaded.patch_file(file).context(Exit::Usage)?;
-        }
+    let bytes = |file: &str| loaded.patch_file(file);
+    let mistakes = recipe::check_patches(&loaded.text, &loaded.recipe, &bytes, Origin::User);
+    if !mistakes.is_empty() {
+        return Err(mistaken(&mistakes, &file.display().to_string()));
     }
     Ok(format!("{}: ok\n", console::path(file)))
 }

@@ -1,14 +1,15 @@
-//! The applier, the journal and undo on plans made by hand: what they promise whoever plans.
+//! The applier, the journal and undo on plans made by hand: what they promise whoever plans. Edited files are in
+//! `apply_edits`, runs that were killed in `apply_killed`.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use rocm_fixup::apply::{Outcome, apply};
 use rocm_fixup::held::{Root, Seen, meta_of};
 use rocm_fixup::journal::{Ended, Journal};
 use rocm_fixup::model::{Change, Digest, Entry, FileEntry, FileId, Place, Plan, RelPath, Source};
-use rocm_fixup::undo::{tidy, undo};
+use rocm_fixup::undo::undo;
 
 use crate::snapshot::snapshot;
 
@@ -267,78 +268,6 @@ fn device_links_are_re_made_on_a_fresh_inode_with_a_fresh_time() {
 }
 
 #[test]
-fn edited_files_keep_mode_and_come_back_and_shared_ones_are_replaced_not_edited() {
-    let site = Site::new(&[("p/a.py", "one\n"), ("p/b.py", "two\n"), ("cache", "one\n")]);
-    fs::remove_file(site.at("p/a.py")).unwrap();
-    fs::hard_link(site.at("cache"), site.at("p/a.py")).unwrap();
-    fs::set_permissions(site.at("p/b.py"), fs::Permissions::from_mode(0o640)).unwrap();
-    let mut plan = site.plan(vec![]);
-    edit(&site, &mut plan, "p/a.py", "ONE\n");
-    edit(&site, &mut plan, "p/b.py", "TWO, longer\n");
-    let old = site.id("p/a.py");
-    site.run(plan);
-    assert_eq!(fs::read(site.at("p/a.py")).unwrap(), b"ONE\n");
-    assert_eq!(fs::read(site.at("cache")).unwrap(), b"one\n", "uv's cache must not see the edit");
-    assert!(site.id("p/a.py").mtime > old.mtime, "a fresh mtime, or the layer differ drops it");
-    assert_eq!(fs::metadata(site.at("p/b.py")).unwrap().mode() & 0o7777, 0o640);
-    fs::create_dir(site.at("p/__pycache__")).unwrap();
-    fs::write(site.at("p/__pycache__/a.cpython-312.pyc"), "compiled from ONE").unwrap();
-    fs::write(site.at("p/__pycache__/ab.cpython-312.pyc"), "of another source").unwrap();
-    site.undo_newest();
-    assert_eq!(fs::read(site.at("p/a.py")).unwrap(), b"one\n");
-    assert!(!site.at("p/__pycache__/a.cpython-312.pyc").exists(), "it is stale after undo");
-    assert!(site.at("p/__pycache__/ab.cpython-312.pyc").exists());
-    assert_eq!(fs::metadata(site.at("p/b.py")).unwrap().mode() & 0o7777, 0o640);
-    assert_eq!(stray(&site.path), Vec::<String>::new());
-}
-
-#[test]
-fn all_edits_of_a_group_or_none() {
-    let site = Site::new(&[("p/a.py", "one\n"), ("p/b.py", "two\n")]);
-    let mut plan = site.plan(vec![]);
-    edit(&site, &mut plan, "p/a.py", "ONE\n");
-    edit(&site, &mut plan, "p/b.py", "TWO\n");
-    fs::write(site.at("p/b.py"), "2wo\n").unwrap();
-    let before = snapshot(&site.path);
-    let (_, outcome) = site.run(plan);
-    assert_eq!(outcome.refused.len(), 1);
-    assert_eq!(snapshot(&site.path), before);
-}
-
-#[test]
-fn created_and_deleted_files_are_undone() {
-    let site = Site::new(&[("p/old.py", "old\n")]);
-    let before = snapshot(&site.path);
-    let mut plan = site.plan(vec![Change {
-        at: place("p/old.py"),
-        before: site.file("p/old.py", Source::Bytes),
-        after: Entry::Absent,
-        seen: Some(site.id("p/old.py")),
-        keeps: None,
-        group: 0,
-        bytecode: false,
-    }]);
-    let Entry::File(like) = site.file("p/old.py", Source::Bytes) else { unreachable!() };
-    let digest = Digest::of(b"new\n");
-    plan.contents.insert(digest, b"new\n".to_vec());
-    plan.changes.push(Change {
-        at: place("p/new.py"),
-        before: Entry::Absent,
-        after: Entry::File(FileEntry { size: 4, digest: Some(digest), ..like }),
-        seen: None,
-        keeps: None,
-        group: 0,
-        bytecode: false,
-    });
-    let (_, outcome) = site.run(plan);
-    assert!(outcome.failed.is_none(), "{outcome:?}");
-    assert!(!site.at("p/old.py").exists());
-    assert_eq!(fs::read(site.at("p/new.py")).unwrap(), b"new\n");
-    site.undo_newest();
-    assert_eq!(snapshot(&site.path), before);
-}
-
-#[test]
 fn a_link_on_the_way_stops_everything() {
     let (site, plan) = split_pair();
     let outside = site.path.parent().unwrap().join("outside");
@@ -348,52 +277,6 @@ fn a_link_on_the_way_stops_everything() {
     let (_, outcome) = site.run(plan);
     assert_eq!(outcome.refused.len(), 1, "{outcome:?}");
     assert_eq!(snapshot(site.path.parent().unwrap()), before);
-}
-
-#[test]
-fn an_interrupted_run_is_tidied_and_undone() {
-    let (site, plan) = split_pair();
-    let before = snapshot(&site.path);
-    let journal = site.journal();
-    let record = journal.begin("test", None, false, plan).unwrap();
-    // As if killed after the first swap and while a copy was being staged.
-    symlink("../core/x", site.at("d/.rocm-fixup-0001-0")).unwrap();
-    fs::rename(site.at("d/.rocm-fixup-0001-0"), site.at("d/x")).unwrap();
-    symlink("../core/x", site.at("d/.rocm-fixup-0001-1")).unwrap();
-    fs::write(site.at("d/.rocm-fixup-0001-u1.part"), "libr").unwrap();
-    let run = site.journal().runs().unwrap().pop().unwrap();
-    assert!(run.unsettled());
-    tidy(&record, &journal, std::slice::from_ref(&site.path)).unwrap();
-    assert_eq!(stray(&site.at("d")), Vec::<String>::new());
-    let undone = site.undo_newest();
-    assert_eq!((undone.restored.len(), undone.already), (1, 1));
-    assert_eq!(snapshot(&site.path), before);
-}
-
-#[test]
-fn what_somebody_put_there_before_the_kill_goes_back_to_its_name() {
-    let (site, plan) = split_pair();
-    let journal = site.journal();
-    let record = journal.begin("test", None, false, plan).unwrap();
-    // The swap took out a file that pip had just written, and the kill came before it was put back.
-    fs::remove_file(site.at("d/x")).unwrap();
-    symlink("../core/x", site.at("d/x")).unwrap();
-    fs::write(site.at("d/.rocm-fixup-0001-0"), "from pip").unwrap();
-    tidy(&record, &journal, std::slice::from_ref(&site.path)).unwrap();
-    assert_eq!(fs::read(site.at("d/x")).unwrap(), b"from pip");
-    assert_eq!(stray(&site.at("d")), Vec::<String>::new());
-}
-
-#[test]
-fn the_last_copy_is_never_tidied_away() {
-    let (site, plan) = split_pair();
-    let journal = site.journal();
-    let record = journal.begin("test", None, false, plan).unwrap();
-    fs::rename(site.at("d/x"), site.at("d/.rocm-fixup-0001-0")).unwrap();
-    symlink("../core/x", site.at("d/x")).unwrap();
-    fs::remove_file(site.at("core/x")).unwrap(); // pip uninstalled the owner meanwhile
-    tidy(&record, &journal, std::slice::from_ref(&site.path)).unwrap();
-    assert_eq!(fs::read(site.at("d/x")).unwrap(), b"library");
 }
 
 #[test]

@@ -179,6 +179,10 @@ fn usage_is_2_and_says_what_was_meant() {
         &["dedup", "--output", "json="],
         &["dedup", "--format", "json", "--output", "json"],
         &["undo", "--all", "1"],
+        &["smoke", "json", "--timeout", "0"],
+        &["smoke", "json", "--timeout", "86401"],
+        &["smoke", "--preload", "json"],
+        &["smoke", "--libraries", "--preload", "json"],
     ] {
         let done = run(dir.path(), arguments);
         assert_eq!(done.status.code(), Some(2), "{arguments:?}");
@@ -186,4 +190,6 @@ fn usage_is_2_and_says_what_was_meant() {
     }
     let done = run(dir.path(), &["dedupe"]);
     assert!(String::from_utf8_lossy(&done.stderr).contains("a similar subcommand exists: 'dedup'"));
+    let done = run(dir.path(), &["smoke", "json", "--timeout", "0"]);
+    assert!(String::from_utf8_lossy(&done.stderr).contains("0 is not in 1..=86400"));
 }

@@ -260,3 +260,32 @@ fn an_interpreter_may_be_named_from_here_or_by_a_bare_name() {
     }
     assert!(run("python3", command.parent().unwrap().to_str().unwrap()).contains(site.to_str().unwrap()));
 }
+
+#[test]
+fn a_colon_separates_directories_unless_it_is_in_a_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    let [plain, other, odd] = ["plain", "other", "odd:name"].map(|name| top.join(name));
+    [&plain, &other, &odd].iter().for_each(|path| std::fs::create_dir(path).unwrap());
+    let told = |values: &[&str], variable: Option<&str>| -> Option<Vec<String>> {
+        let mut command = crate::cli::tool(&["locate", "--format", "json"]);
+        command.args(values.iter().flat_map(|value| ["--site-packages", value]));
+        variable.map(|value| command.env("ROCM_FIXUP_SITE_PACKAGES", value));
+        let json: serde_json::Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        let sites = json["environment"]["site_packages"].as_array()?;
+        Some(sites.iter().map(|site| site.as_str().unwrap().to_owned()).collect())
+    };
+    let [plain, other, odd] = [&plain, &other, &odd].map(|path| path.to_str().unwrap());
+    let is = |paths: &[&str]| Some(paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>());
+    for (value, expected) in [
+        (odd.to_owned(), is(&[odd])),
+        (format!("{plain}:{other}"), is(&[plain, other])),
+        (format!("{plain}:{other}:"), is(&[plain, other])),
+        (format!("{plain}:{plain}/no"), None),
+        (format!("{odd}/no"), None),
+    ] {
+        assert_eq!(told(&[&value], None), expected, "{value}");
+        assert_eq!(told(&[], Some(&value)), expected, "{value}");
+    }
+    assert_eq!(told(&[odd, plain], Some(other)), is(&[odd, plain]), "options win over the variable");
+}

@@ -8,6 +8,8 @@
 )]
 
 mod apply;
+mod apply_edits;
+mod apply_killed;
 mod cli;
 mod dedup_plan;
 mod dedup_random;
@@ -25,14 +27,21 @@ mod patch_cases;
 mod patch_cli;
 mod patch_corpora;
 mod patch_differential;
+mod patch_dry;
 mod patch_packages;
 mod patch_places;
 mod patch_properties;
 mod patch_pypi;
+mod patch_record;
+mod patch_refused;
+mod patch_revert;
 mod patch_speed;
+mod patch_status;
+mod patch_twice;
 mod python;
 mod python_support;
 mod recipe;
+mod recipe_patches;
 mod reference;
 mod require;
 mod screens;

@@ -15,12 +15,12 @@ use crate::snapshot::{assert_same, snapshot};
 const SOURCE: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n";
 
 /// A site-packages directory with `demo` 1.0 installed, and folders of patches beside it.
-struct Site {
+pub struct Site {
     dir: tempfile::TempDir,
 }
 
 impl Site {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let site = Self { dir: tempfile::tempdir().unwrap() };
         fs::create_dir_all(site.at("demo/__pycache__")).unwrap();
         fs::create_dir_all(site.at("demo-1.0.dist-info")).unwrap();
@@ -38,47 +38,52 @@ impl Site {
         site
     }
 
-    fn top(&self) -> PathBuf {
+    pub fn top(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap()
     }
 
-    fn at(&self, path: &str) -> PathBuf {
+    pub fn at(&self, path: &str) -> PathBuf {
         self.top().join("site-packages").join(path)
     }
 
     /// A folder with one patch that puts `new` for `old` in `file`.
-    fn patch(&self, name: &str, file: &str, old: &str, new: &str) -> PathBuf {
+    pub fn patch(&self, name: &str, file: &str, old: &str, new: &str) -> PathBuf {
+        self.patch_to(name, file, &SOURCE.replace(old, new))
+    }
+
+    /// A folder with one patch that makes `after` of `file`.
+    pub fn patch_to(&self, name: &str, file: &str, after: &str) -> PathBuf {
         let folder = self.top().join(name);
         fs::create_dir_all(&folder).unwrap();
         let (a, b) = (self.top().join("a"), self.top().join("b"));
         fs::write(&a, fs::read_to_string(self.at(file)).unwrap()).unwrap();
-        fs::write(&b, SOURCE.replace(old, new)).unwrap();
+        fs::write(&b, after).unwrap();
         let labels = [format!("--label=a/{file}"), format!("--label=b/{file}")];
         let diff = Command::new("diff").arg("-u").args(&labels).args([&a, &b]).output().unwrap();
         fs::write(folder.join(format!("{name}.patch")), diff.stdout).unwrap();
         folder
     }
 
-    fn call(&self, folder: &Path, more: &[&str]) -> Command {
+    pub fn call(&self, folder: &Path, more: &[&str]) -> Command {
         let mut command = tool(&["patch", "--format", "json", "--from"]);
         command.arg(folder).args(more).arg("--site-packages").arg(self.at(""));
         command
     }
 
-    fn run(&self, folder: &Path, more: &[&str]) -> Output {
+    pub fn run(&self, folder: &Path, more: &[&str]) -> Output {
         self.call(folder, more).output().unwrap()
     }
 }
 
-fn row(bytes: &[u8]) -> String {
+pub fn row(bytes: &[u8]) -> String {
     format!("sha256={},{}", BASE64_URL_SAFE_NO_PAD.encode(sha2::Sha256::digest(bytes)), bytes.len())
 }
 
-fn code(output: &Output) -> i32 {
+pub fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or(-1)
 }
 
-fn state(output: &Output) -> String {
+pub fn state(output: &Output) -> String {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     json["patches"][0]["state"].as_str().unwrap().to_owned()
 }
@@ -215,4 +220,38 @@ fn names_usage_and_absence() {
     assert_eq!(code(&unnamed), 0, "not named, and not installed");
     let unknown = tool(&["patch", "no-such", "--site-packages"]).arg(site.at("")).output().unwrap();
     assert_eq!(code(&unknown), 2);
+}
+
+#[test]
+fn two_files_of_one_name_are_refused_and_the_patches_of_a_folder_are_listed() {
+    let site = Site::new();
+    let folder = site.patch("x", "demo/a.py", "five", "FIVE");
+    let other = site.patch("X", "demo/b.py", "two", "TWO");
+    fs::rename(other.join("X.patch"), folder.join("x.diff")).unwrap();
+    let before = snapshot(&site.at(""));
+    for more in [&[][..], &["--list"], &["--revert"], &["x"]] {
+        let output = site.run(&folder, more);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(code(&output), 2, "{more:?}");
+        assert!(said.contains("x.diff` and `") && said.contains("--skip x.patch"), "{said}");
+    }
+    assert_eq!(code(&site.run(&folder, &["--list", "--skip", "x.diff"])), 0);
+    // `pkg-a` on the command line would mean both of these.
+    fs::rename(folder.join("x.diff"), folder.join("pkg_a.patch")).unwrap();
+    fs::rename(folder.join("x.patch"), folder.join("pkg-a.patch")).unwrap();
+    assert_eq!(code(&site.run(&folder, &["--list"])), 2);
+    fs::rename(folder.join("pkg-a.patch"), folder.join("y.patch")).unwrap();
+    let list = site.run(&folder, &["--list"]);
+    let json: serde_json::Value = serde_json::from_slice(&list.stdout).unwrap();
+    let names: Vec<&str> =
+        json["patches"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    assert_eq!((code(&list), names), (0, vec!["pkg_a", "y"]));
+    assert_eq!(state(&list), "pending");
+    assert_same(&before, &snapshot(&site.at("")));
+    assert_eq!(code(&site.run(&folder, &["y"])), 0);
+    let json: serde_json::Value = serde_json::from_slice(&site.run(&folder, &["--list"]).stdout).unwrap();
+    assert_eq!(
+        (&json["patches"][0]["state"], &json["patches"][1]["state"]),
+        (&"pending".into(), &"applied".into())
+    );
 }

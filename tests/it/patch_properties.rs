@@ -85,6 +85,35 @@ proptest! {
     }
 
     #[test]
+    fn in_repetitive_files_what_is_applied_where_it_says_is_found_and_comes_back(
+        mut lines in prop::collection::vec(prop::sample::select(vec!["a", "b", "c"]), 12..40),
+        at in any::<prop::sample::Index>(),
+        how in 0..3,
+    ) {
+        let text = |lines: &[&str]| lines.iter().flat_map(|l| format!("{l}\n").into_bytes()).collect::<Vec<u8>>();
+        let old = text(&lines);
+        let at = at.index(lines.len());
+        match how {
+            0 => lines[at] = "new",
+            1 => lines.insert(at, "new"),
+            _ => drop(lines.remove(at)),
+        }
+        let new = text(&lines);
+        let patch = made(&old, &new, 3);
+        let done = with(&patch, |p| match judge(Some(&old), p, None) {
+            Verdict::Apply { content: Some(content), offset: 0, .. } => {
+                Some((judge(Some(&content), p, None), judge(Some(&content), &p.reverse(), None), content))
+            }
+            _ => None,
+        });
+        if let Some(Some((again, back, content))) = done {
+            prop_assert_eq!(content, new);
+            prop_assert_eq!(again, Verdict::Already { verified: false });
+            prop_assert!(matches!(&back, Verdict::Apply { content, .. } if content.as_ref() == Some(&old)), "{back:?}");
+        }
+    }
+
+    #[test]
     fn a_tampered_patch_changes_a_known_file_into_the_known_result_or_not_at_all(
         old in file(), new in file(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>(),
     ) {

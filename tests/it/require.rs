@@ -72,6 +72,41 @@ fn declared_dependencies_are_judged_with_their_markers() {
 }
 
 #[test]
+fn dependencies_of_extras_are_judged_where_an_extra_is_asked_for() {
+    let (_dir, site) = site();
+    let make = |name: &str, extras: &str, lines: &str| {
+        let extras = extras.split_whitespace().map(|extra| format!("Provides-Extra: {extra}\n"));
+        let wants = lines.lines().map(|line| format!("Requires-Dist: {line}\n"));
+        distribution(&site, name, "1.0", &extras.chain(wants).collect::<String>());
+    };
+    make("plain", "", "server");
+    make("asks", "", "server[fast]>=1");
+    make("deep", "", "server[all]; python_version >= '3'");
+    make("not-here", "", "server[fast]; sys_platform == 'win32'");
+    make("loop", "", "server[self]");
+    let server = "present\nabsent>=2; extra == 'fast'\nserver[fast, self]; extra == 'all'\nserver[self]; extra == 'self'";
+    make("server", "fast all Self_Made self", server);
+    distribution(&site, "present", "1.5", "");
+    let env = environment(Some(&python()), &site);
+    for fine in ["plain", "not-here", "loop", "server", "server[self-made]"] {
+        expect(&env, &format!("requires-met {fine}"), Verdict::Ok, &[]);
+    }
+    for broken in ["asks", "deep", "server[all]", "server[ALL, self]"] {
+        expect(
+            &env,
+            &format!("requires-met {broken}"),
+            Verdict::Fail,
+            &["absent>=2; extra == 'fast': not installed"],
+        );
+    }
+    expect(&env, "requires-met asks", Verdict::Fail, &["asks 1.0 wants", "server[fast] wants absent"]);
+    expect(&env, "requires-met server[none]", Verdict::Fail, &["server 1.0 has no extra `none`"]);
+    distribution(&site, "absent", "1.0", "");
+    let texts = ["server[fast,self] wants absent>=2; extra == 'fast': absent 1.0 is installed"];
+    expect(&env, "requires-met deep", Verdict::Fail, &texts);
+}
+
+#[test]
 fn what_objects_want_of_glibc_is_read_from_the_objects() {
     let (_dir, site) = site();
     let record = |dist_info: &Path, rows: &str| std::fs::write(dist_info.join("RECORD"), rows).unwrap();

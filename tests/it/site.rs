@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rocm_fixup::model::{Distribution, Entry, Plan};
+use rocm_fixup::patch::past::Past;
 use rocm_fixup::patch::plan::{Direction, Options, Planned};
 use rocm_fixup::patch::target::Ground;
 use rocm_fixup::patch::{Plain, lint::Origin, of_files, of_recipe};
@@ -59,6 +60,7 @@ impl Site {
     pub fn with<T>(&self, job: impl FnOnce(&Ground<'_>) -> T) -> T {
         let env = |name: &str| self.env.get(name).cloned();
         job(&Ground {
+            past: &Past::default(),
             site_packages: std::slice::from_ref(&self.root),
             facts: Facts {
                 distributions: &self.distributions,
