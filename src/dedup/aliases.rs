@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::known::{Headers, Inode, Known};
+use super::known::{Headers, Inode, Known, inode};
 use super::owners::Owner;
 use crate::model::RelPath;
 use crate::scan::FileRecord;
@@ -16,7 +16,7 @@ use crate::scan::FileRecord;
 pub struct Group<'a> {
     pub files: Vec<&'a FileRecord>,
     pub sonames: BTreeSet<Vec<u8>>,
-    /// The file that a sibling symlink with the same SONAME leads to already.
+    /// The file that a sibling symlink with the same SONAME leads to already, or that lies beside it in an owner's tree.
     pub linked: Option<Owner<'a>>,
 }
 
@@ -39,7 +39,7 @@ pub struct Sorted<'a> {
 /// Devel symlinks that lead to libraries, by the directory that they lie in: they are names of these there.
 #[derive(Debug, Default)]
 pub struct Symlinks<'a> {
-    /// Into an owner's file.
+    /// Into an owner's file, or beside one (which may be still to be turned).
     pub already: Vec<(&'a Path, Owner<'a>)>,
     /// To a file of the devel tree itself.
     pub inside: HashMap<Inode, Vec<&'a Path>>,
@@ -112,6 +112,8 @@ pub fn sort<'a>(
             let mut beside =
                 beside.into_iter().filter(|owner| known.headers(owner.file).as_ref() == Some(&same));
             groups[at].0.linked = beside.next().cloned();
+            let turned = groups[at].0.linked.iter().filter(|owner| owner.reversed);
+            keys.extend(turned.map(|owner| Key::Turned(inode(owner.file))));
             keys.extend(directories.into_iter().map(|directory| Key::Soname(directory, soname.clone())));
             groups[at].0.sonames.insert(soname);
         }

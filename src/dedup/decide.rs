@@ -191,7 +191,8 @@ impl<'a> Site<'a, '_> {
         }
         let primary = members.iter().find(|m| group.has_soname(&m.file.place.path)).or(members.first());
         let primary = primary.map(|member| &member.owner).or(kept.first().map(|kept| &kept.1));
-        let primary = primary.or(group.linked.as_ref()).cloned();
+        let linked = group.linked.as_ref().map(|owner| self.turned(owner.clone(), group));
+        let primary = primary.cloned().or(linked);
         for file in orphans.iter().copied() {
             let own =
                 members.iter().find(|member| inode(member.file) == inode(file)).map(|m| m.owner.clone());

@@ -291,9 +291,8 @@ fn there_and_back(entries: &[Entry], device_links: bool) -> Result<(), String> {
         options.refreshed.insert((one.other.clone(), i128::from(record.started_second()) * 1_000_000_000));
     }
     let second = dedup::plan(&tree.trees(), &options, &|_| {}).map_err(text)?;
-    // A device file whose twin was a turned link, and a copy beside one, are for the run after that.
-    let turned = planned.linked.iter().any(|one| one.was == dedup::Was::Reversed);
-    let later = turned;
+    // A device file whose twin was a turned link is for the run after that.
+    let later = device_links && planned.linked.iter().any(|one| one.was == dedup::Was::Reversed);
     if !second.plan.changes.is_empty() && !later {
         return Err(format!("a second run would change {:?}", second.plan.changes));
     }
