@@ -15,7 +15,7 @@ use crate::fsops;
 use crate::patch::plan::{Direction, Options, Planned};
 use crate::recipe::Recipe;
 use crate::report::{Report, Warning, github, human, json};
-use crate::session::{Session, run_ref};
+use crate::session::Session;
 use crate::verbs;
 use crate::verbs::check::How;
 use crate::verbs::patch::Known;
@@ -171,8 +171,7 @@ fn status(session: &mut Session<'_>, args: &cli::Status, report: &mut Report) ->
     let remembered = session.remembered_recipe();
     let named = args.recipe.recipe.clone().or(remembered);
     let loaded = load(named.as_deref(), report)?;
-    let journals = session.journals()?;
-    report.runs = session.runs(&journals)?.iter().map(|(_, run)| run_ref(&run.record, run)).collect();
+    verbs::undo::recorded(session, report)?;
     let sdk = session.has_sdk(report)?;
     let recipe = &loaded.recipe;
     if recipe.dedup.enabled && !skips(session, "dedup", report) && sdk {

@@ -49,6 +49,12 @@ impl<'a> Ground<'a> {
         Ok(Self { plan, journal, roots, fresh, touched: HashSet::new(), dirty: HashSet::new() })
     }
 
+    /// The roots that are there.
+    pub fn open_roots(&self) -> impl Iterator<Item = &'a PathBuf> {
+        let held = self.plan.roots.iter().zip(&self.roots);
+        held.filter(|(_, root)| root.is_some()).map(|(path, _)| path)
+    }
+
     /// The directory of a place, held.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct Record {
     /// RFC 3339.
     pub started: String,
     pub version: String,
-    /// Where the journal was written: a copy of it in another tree is not valid there.
+    /// Where the journal was written: a copy of it in another place takes nothing back there.
     #[serde(with = "bytes_path")]
     pub site_packages: PathBuf,
     /// The run before was interrupted, and this one went on from there: undo takes both back.
@@ -72,6 +72,8 @@ pub struct Run {
     pub ended: Option<Ended>,
     /// An undo of it has begun.
     pub undoing: bool,
+    /// It was written in another place, and the tree was copied here since, as by `COPY --from`. It grants nothing here.
+    pub moved: bool,
 }
 
 impl Run {
@@ -171,20 +173,26 @@ impl Journal {
         if record.id != id {
             return Err(damaged(format!("says that it is run {}", record.id)));
         }
-        if record.site_packages != self.site_packages {
-            let other = record.site_packages.display();
-            return Err(damaged(format!("was written for `{other}`, not for this tree")));
-        }
         let roots = record.plan.roots.len();
         if record.plan.changes.iter().any(|c| c.at.root >= roots) {
             return Err(damaged("names a root that it doesn't have".to_owned()));
+        }
+        if let Some(root) = record.plan.roots.iter().find(|root| !is_plain(root)) {
+            return Err(damaged(format!("names `{}`, which is no physical path", root.display())));
         }
         let ended = match dir.look(OsStr::new(&format!("{id}.done")))? {
             Seen::Absent => None,
             _ => Some(read(dir, &format!("{id}.done")).map_err(|e| damaged(e.to_string()))?),
         };
         let undoing = dir.look(OsStr::new(&format!("{id}.undoing")))? != Seen::Absent;
-        Ok(Run { record, ended, undoing })
+        let moved = !self.wrote(&record);
+        Ok(Run { record, ended, undoing, moved })
+    }
+
+    /// Whether the run was made in this place, so that what it recorded is to be found here.
+    #[must_use]
+    pub fn wrote(&self, record: &Record) -> bool {
+        record.site_packages == self.site_packages
     }
 
     /// Records a plan durably, with the old bytes that its undo needs. Call under the lock, before the first change.
@@ -365,6 +373,11 @@ impl Journal {
         let changes = runs.iter().flat_map(|run| &run.record.plan.changes);
         Ok(changes.filter_map(|c| bytes(&c.before)).map(|d| OsString::from(d.to_hex())).collect())
     }
+}
+
+/// Absolute, and without `..`.
+fn is_plain(path: &Path) -> bool {
+    path.is_absolute() && !path.components().any(|part| part == Component::ParentDir)
 }
 
 /// One line with magic, length and checksum, then JSON: a torn, cut or flipped record is told from a whole one.

@@ -12,7 +12,7 @@ use crate::console::{self, Console};
 use crate::discover::{self, Environment};
 use crate::error::{Exit, Hint, hinted};
 use crate::fsops::{Lock, lock};
-use crate::journal::{Ended, Journal, Record, Run};
+use crate::journal::{Ended, Journal, Run};
 use crate::model::{Plan, Role};
 use crate::report::{JournalRef, PathText, Report, RunRef, Tree};
 use crate::undo::tidy;
@@ -128,7 +128,7 @@ impl<'a> Session<'a> {
             journal.sweep()?;
         }
         let newest = self.runs(&journals)?.pop();
-        self.continues = newest.is_some_and(|(_, run)| run.ended == Some(Ended::Stopped));
+        self.continues = newest.is_some_and(|(_, run)| run.ended == Some(Ended::Stopped) && !run.moved);
         Ok(())
     }
 
@@ -173,7 +173,8 @@ impl<'a> Session<'a> {
 
 /// A recorded run for the report.
 #[must_use]
-pub fn run_ref(record: &Record, run: &Run) -> RunRef {
+pub fn run_ref(run: &Run) -> RunRef {
+    let record = &run.record;
     let state = match (run.undoing, run.ended) {
         (true, _) => "undo-interrupted",
         (false, None) => "interrupted",
@@ -187,6 +188,8 @@ pub fn run_ref(record: &Record, run: &Run) -> RunRef {
         started: record.started.clone(),
         state: state.to_owned(),
         changes: record.plan.changes.len() as u64,
+        gone: 0,
+        moved_from: run.moved.then(|| record.site_packages.to_string_lossy().into_owned()),
     }
 }
 

@@ -33,6 +33,7 @@ mod patch_speed;
 mod python;
 mod python_support;
 mod recipe;
+mod recorded_runs;
 mod reference;
 mod require;
 mod screens;
