@@ -1,7 +1,7 @@
 //! The rules of facts.md section 4 for one devel tree after another: what is merged, left alone, or in conflict.
 //! No I/O: what isn't known yet is asked of `Known` and left out until it is.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::aliases::{self, Group};
@@ -110,10 +110,13 @@ impl<'a> Site<'a, '_> {
         // if its SONAME says so; a symlink under the owner's name may lead to it, as after `ldconfig`.
         let nameless =
             |files: &&Vec<&FileRecord>| files.iter().all(|file| owners.twins(&file.place.path).is_empty());
+        let mut looked = HashSet::new();
         for file in candidates.values().filter(nameless).flatten() {
             let directory = file.place.path.parent();
-            let beside = owners.beside(directory, file.id.size).iter();
-            symlinks.already.extend(beside.map(|owner| (directory, owner.clone())));
+            if looked.insert((directory, file.id.size)) {
+                let beside = owners.beside(directory, file.id.size).iter();
+                beside.for_each(|owner| symlinks.lead(directory, owner));
+            }
         }
         let related = |file: &FileRecord| {
             let linked = owners.same_inode(file, false).chain(owners.same_inode(file, true)).next().is_some();
@@ -121,7 +124,7 @@ impl<'a> Site<'a, '_> {
         };
         let turns = |file: &FileRecord| {
             let twins = owners.twins(&file.place.path).iter().filter(|twin| twin.reversed);
-            owners.same_inode(file, true).chain(twins).map(|owner| inode(owner.file)).collect()
+            owners.same_inode(file, true).take(1).chain(twins).map(|owner| inode(owner.file)).collect()
         };
         let sorted = aliases::sort(&candidates, &symlinks, self.known, related, turns);
         for group in &sorted.groups {
@@ -175,6 +178,8 @@ impl<'a> Site<'a, '_> {
         let mut orphans: Vec<&'a FileRecord> = Vec::new();
         let mut troubles = Vec::new();
         let mut kept = Vec::new();
+        // All questions are asked before waiting for answers: one a round would make as many rounds as there are names.
+        let mut open = false;
         for &file in &group.files {
             if self.options.keep_hard_links
                 && let Some(owner) = self.owners.same_inode(file, false).next()
@@ -185,20 +190,25 @@ impl<'a> Site<'a, '_> {
             match self.owner_of(file, group) {
                 Answer::Owner(owner) => members.push(Member { file, owner }),
                 Answer::Nobody => orphans.push(file),
-                Answer::Open => return,
+                Answer::Open => open = true,
                 Answer::Trouble(other, reason, detail) => troubles.push((file, other, reason, detail)),
             }
+        }
+        if open {
+            return;
         }
         let primary = members.iter().find(|m| group.has_soname(&m.file.place.path)).or(members.first());
         let primary = primary.map(|member| &member.owner).or(kept.first().map(|kept| &kept.1));
         let linked = group.linked.as_ref().map(|owner| self.turned(owner.clone(), group));
         let primary = primary.cloned().or(linked);
+        let mut own: HashMap<Inode, Owner<'a>> = HashMap::new();
+        for member in &members {
+            own.entry(inode(member.file)).or_insert_with(|| member.owner.clone());
+        }
         for file in orphans.iter().copied() {
-            let own =
-                members.iter().find(|member| inode(member.file) == inode(file)).map(|m| m.owner.clone());
-            let Some(owner) = own.or_else(|| primary.clone()) else { continue };
+            let Some(owner) = own.get(&inode(file)).or(primary.as_ref()).cloned() else { continue };
             match self.known.verdict(owner.file, file, self.options.hash) {
-                None => return,
+                None => open = true,
                 Some(Verdict::Equal { .. }) => members.push(Member { file, owner }),
                 Some(other) => {
                     let (reason, detail) = trouble(&other, Trouble::AliasContent);
@@ -208,13 +218,16 @@ impl<'a> Site<'a, '_> {
         }
         for member in &members {
             match self.refusal(member) {
-                None => return,
+                None => open = true,
                 Some(None) => {}
                 Some(Some((reason, detail))) => {
                     let owner = self.inventory.absolute(&member.owner.at);
                     troubles.push((member.file, Some(owner), reason, detail));
                 }
             }
+        }
+        if open {
+            return;
         }
         for (file, _) in kept {
             let path = self.inventory.absolute(&file.place);
@@ -240,10 +253,8 @@ impl<'a> Site<'a, '_> {
     /// Same inode first, then the first equal twin, then an owner's symlink that leads here.
     fn owner_of(&mut self, file: &'a FileRecord, group: &Group<'a>) -> Answer<'a> {
         let path = &file.place.path;
-        let mut same: Vec<&Owner<'a>> = self.owners.same_inode(file, false).collect();
-        same.sort_by_key(|owner| owner.at.path != *path);
-        if let Some(owner) = same.first() {
-            return Answer::Owner((*owner).clone());
+        if let Some(owner) = self.owners.same_inode(file, false).min_by_key(|owner| owner.at.path != *path) {
+            return Answer::Owner(owner.clone());
         }
         let twins = self.owners.twins(path).to_vec();
         let mut first = None;
@@ -275,7 +286,8 @@ impl<'a> Site<'a, '_> {
     /// Why the owner's file can't stand for the copy; `None` while it isn't known.
     fn refusal(&mut self, member: &Member<'a>) -> Option<Option<(Trouble, String)>> {
         let (file, owner) = (member.file, &member.owner);
-        let (copy, kept) = (self.meta(file)?, self.meta(owner.file)?);
+        let (copy, kept) = (self.meta(file), self.meta(owner.file));
+        let (copy, kept) = (copy?, kept?);
         let reason = match (copy, kept) {
             (Err(error), _) | (_, Err(error)) => return Some(Some((Trouble::Unreadable, error))),
             (Ok(copy), Ok(kept)) if inode(file) != inode(owner.file) => rights::refusal(&copy, &kept),

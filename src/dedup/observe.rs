@@ -44,7 +44,7 @@ impl<'a> Site<'a, '_> {
                     if self.owners.trees.contains(&end.place.root) {
                         self.out.already += 1;
                         let owner = Owner { at: end.place.clone(), file: end, reversed: false };
-                        symlinks.already.push((directory, owner));
+                        symlinks.lead(directory, &owner);
                     } else if end.place.root == self.root {
                         symlinks.inside.entry(inode(end)).or_default().push(directory);
                     }

@@ -196,6 +196,24 @@ fn copies_are_hashed_once_and_a_dry_run_hashes_nothing() {
     }
 }
 
+/// Minutes or hours where a step looks at all files for each of them, or asks one question a round.
+#[test]
+fn hundreds_of_files_of_one_soname_in_a_directory() {
+    const COUNT: usize = 1000;
+    let dir = tempfile::tempdir().unwrap();
+    let tree = SdkTree::builder().line("core/lib/libX.so.3 library libX.so.3 1").build(dir.path());
+    std::fs::create_dir_all(tree.path("devel/lib")).unwrap();
+    let copy = |to: String| std::fs::copy(tree.path("core/lib/libX.so.3"), tree.path(&to)).unwrap();
+    for number in 0..COUNT {
+        copy(format!("core/lib/libX-{number}.so"));
+        let twin = if number % 2 == 0 { "libX" } else { "libY" };
+        copy(format!("devel/lib/{twin}-{number}.so"));
+    }
+    let plan = planned(&tree, &options());
+    assert_eq!((plan.linked.len(), plan.conflicts.len()), (COUNT, 0));
+    assert!(plan.linked.iter().all(|one| one.group == 0));
+}
+
 #[test]
 fn progress_adds_up() {
     use rocm_fixup::dedup::Progress;
