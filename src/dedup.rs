@@ -138,6 +138,8 @@ pub enum Trouble {
     AliasContent,
     /// The owner's file is less readable than the copy, or other attributes differ.
     Metadata,
+    /// A file system is mounted on the file or on a directory above it, within the tree.
+    Mounted,
     LinkLoop,
     Dangling,
     Changed,

@@ -14,7 +14,7 @@ use crate::model::{FileId, Meta, Place, RelPath, Tree};
 
 mod read;
 
-pub use read::{file_id, meta, open_regular, xattrs};
+pub use read::{file_id, meta, mount_of, open_regular, xattrs};
 
 /// What a walk of all trees found.
 ///
@@ -26,6 +26,8 @@ pub struct Inventory {
     pub files: BTreeMap<Place, FileRecord>,
     /// Every walked directory by root and relative path (empty for the root itself): permission bits and owner.
     pub directories: BTreeMap<(usize, PathBuf), Meta>,
+    /// The mount that each tree's root lies on, where that can be told.
+    pub mounts: Vec<Option<u64>>,
     /// Payload tarballs of devel packages that `rocm-sdk init` has not (completely) expanded.
     pub tarballs: Vec<PathBuf>,
     /// What went away while it was looked at.
@@ -40,6 +42,8 @@ pub struct FileRecord {
     pub nlink: u64,
     pub meta: Meta,
     pub kind: Kind,
+    /// It lies on another mount than its tree's root, and so may not be there in the image.
+    pub mounted: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +100,11 @@ impl Inventory {
         }
     }
 
+    fn is_mounted(&self, root: usize, path: &Path) -> bool {
+        let tree = self.mounts.get(root).copied().flatten();
+        tree.is_some_and(|tree| mount_of(path).is_some_and(|mount| mount != tree))
+    }
+
     fn record(&mut self, place: Place) -> anyhow::Result<()> {
         let path = self.absolute(&place);
         let found = path.symlink_metadata().and_then(|metadata| {
@@ -117,6 +126,7 @@ impl Inventory {
                     nlink: metadata.nlink(),
                     meta: meta(&metadata),
                     kind,
+                    mounted: self.is_mounted(place.root, &path),
                 };
                 self.files.insert(place, record);
             }
@@ -188,6 +198,7 @@ pub fn scan(trees: &[Tree]) -> anyhow::Result<Inventory> {
             inventory.trees.push(tree.clone());
         }
     }
+    inventory.mounts = inventory.trees.iter().map(|tree| mount_of(&tree.path)).collect();
     for root in 0..inventory.trees.len() {
         inventory.walk(root, &mut seen)?;
     }

@@ -2,18 +2,18 @@
 //! No I/O: what isn't known yet is asked of `Known` and left out until it is.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::aliases::{self, Group};
 use super::device::{self, Device};
 use super::encode::{self, Member};
 use super::known::{Headers, Inode, Known, Names, inode};
-use super::observe::in_tests;
+use super::observe::{in_tests, tarballs};
 use super::owners::{Owner, Owners, is_library};
 use super::{DedupPlan, Options, Reason, Trouble, rights};
 use crate::compare::Verdict;
 use crate::model::{Meta, Place, RelPath, Role};
-use crate::scan::{FileRecord, Inventory, Kind, Leads, is_program_path};
+use crate::scan::{FileRecord, Inventory, Kind, is_program_path};
 
 /// Everything that is known says what is to be done; `known` afterwards has the questions that are still open.
 pub fn decide(inventory: &Inventory, device: &Device, options: &Options, known: &mut Known) -> DedupPlan {
@@ -45,23 +45,6 @@ fn names(inventory: &Inventory) -> Names<'_> {
         names.entry(inode(file)).or_default().insert(&file.place);
     }
     names
-}
-
-/// Reports tarballs that are still there, and names the site-packages whose devel tree can't be trusted for that.
-fn tarballs<'a>(inventory: &'a Inventory, out: &mut DedupPlan) -> HashSet<&'a Path> {
-    let mut waiting = HashSet::new();
-    for tarball in &inventory.tarballs {
-        let site = tarball.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
-        let tree = inventory.trees.iter().find(|tree| tree.role == Role::Devel && tree.site_packages == site);
-        let (reason, what) = match tree {
-            Some(_) => (Trouble::HalfExpanded, "was expanded in part only"),
-            None => (Trouble::Unexpanded, "is not expanded yet"),
-        };
-        let detail = format!("the devel package {what}: run `rocm-sdk init` first, in the same RUN");
-        out.refuse(tarball.clone(), tree.map(|tree| tree.path.clone()), reason, detail);
-        waiting.insert(site);
-    }
-    waiting
 }
 
 /// One devel tree with all that is needed to decide on it.
@@ -145,26 +128,6 @@ impl<'a> Site<'a, '_> {
         }
         self.shared();
         device::decide(self, self.root);
-    }
-
-    /// A symlink under the owner's name to a file of the devel tree that can't be the same library.
-    fn other_library(&mut self) {
-        for link in self.files() {
-            let Kind::Symlink { leads: Leads::To(end), .. } = &link.kind else { continue };
-            let end = self.inventory.place_of(end).and_then(|end| self.inventory.files.get(&end));
-            let Some(end) = end.filter(|end| end.kind == Kind::File && end.place.root == self.root) else {
-                continue;
-            };
-            let twins = self.owners.twins(&link.place.path);
-            let other = |owner: &Owner<'_>| !owner.reversed && owner.file.id.size != end.id.size;
-            if below_lib(&link.place.path) && !twins.is_empty() && twins.iter().all(other) {
-                let (path, owner) =
-                    (self.inventory.absolute(&link.place), self.inventory.absolute(&twins[0].at));
-                let end = self.inventory.absolute(&end.place);
-                let detail = format!("a symlink to `{}`, which has another size", end.display());
-                self.out.refuse(path, Some(owner), Trouble::Content, detail);
-            }
-        }
     }
 
     pub(super) fn files(&self) -> impl Iterator<Item = &'a FileRecord> + use<'a> {
@@ -286,6 +249,9 @@ impl<'a> Site<'a, '_> {
     /// Why the owner's file can't stand for the copy; `None` while it isn't known.
     fn refusal(&mut self, member: &Member<'a>) -> Option<Option<(Trouble, String)>> {
         let (file, owner) = (member.file, &member.owner);
+        if let Some(reason) = self.mounted(file).or_else(|| self.mounted(owner.file)) {
+            return Some(Some(reason));
+        }
         let (copy, kept) = (self.meta(file), self.meta(owner.file));
         let (copy, kept) = (copy?, kept?);
         let reason = match (copy, kept) {
@@ -295,6 +261,14 @@ impl<'a> Site<'a, '_> {
         };
         let reason = reason.or_else(|| rights::unreachable(self.inventory, &file.place, &owner.at));
         Some(reason.map(|reason| (Trouble::Metadata, reason)))
+    }
+
+    /// A link from or to what lies on a mount would lead nowhere where that isn't mounted, as in the finished image.
+    pub fn mounted(&self, file: &FileRecord) -> Option<(Trouble, String)> {
+        let path = self.inventory.absolute(&file.place);
+        let detail =
+            || format!("`{}` lies on a mount inside of its tree: unmount that first", path.display());
+        file.mounted.then(|| (Trouble::Mounted, detail()))
     }
 
     /// A file's metadata with its extended attributes; `None` while these aren't known.
@@ -319,7 +293,7 @@ pub fn trouble(verdict: &Verdict, unequal: Trouble) -> (Trouble, String) {
 }
 
 /// Below `lib*/` of the tree.
-fn below_lib(path: &RelPath) -> bool {
+pub fn below_lib(path: &RelPath) -> bool {
     let top = path.parent().components().next();
     top.is_some_and(|top| top.as_os_str().as_encoded_bytes().starts_with(b"lib"))
 }

@@ -2,14 +2,32 @@
 //! alone. Plans no change. No I/O.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use super::aliases::Symlinks;
-use super::decide::Site;
+use super::decide::{Site, below_lib};
 use super::known::inode;
 use super::owners::{Owner, is_library};
-use super::{Reason, Trouble, links};
+use super::{DedupPlan, Reason, Trouble, links};
 use crate::model::{Place, RelPath, Role};
-use crate::scan::{FileRecord, Kind, Leads};
+use crate::scan::{FileRecord, Inventory, Kind, Leads};
+
+/// Reports tarballs that are still there, and names the site-packages whose devel tree can't be trusted for that.
+pub fn tarballs<'a>(inventory: &'a Inventory, out: &mut DedupPlan) -> HashSet<&'a Path> {
+    let mut waiting = HashSet::new();
+    for tarball in &inventory.tarballs {
+        let site = tarball.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+        let tree = inventory.trees.iter().find(|tree| tree.role == Role::Devel && tree.site_packages == site);
+        let (reason, what) = match tree {
+            Some(_) => (Trouble::HalfExpanded, "was expanded in part only"),
+            None => (Trouble::Unexpanded, "is not expanded yet"),
+        };
+        let detail = format!("the devel package {what}: run `rocm-sdk init` first, in the same RUN");
+        out.refuse(tarball.clone(), tree.map(|tree| tree.path.clone()), reason, detail);
+        waiting.insert(site);
+    }
+    waiting
+}
 
 impl<'a> Site<'a, '_> {
     pub(super) fn versions(&mut self) {
@@ -78,6 +96,26 @@ impl<'a> Site<'a, '_> {
             self.out.refuse(path, Some(hop), reason, detail);
         }
         symlinks
+    }
+
+    /// A symlink under the owner's name to a file of the devel tree that can't be the same library.
+    pub(super) fn other_library(&mut self) {
+        for link in self.files() {
+            let Kind::Symlink { leads: Leads::To(end), .. } = &link.kind else { continue };
+            let end = self.inventory.place_of(end).and_then(|end| self.inventory.files.get(&end));
+            let Some(end) = end.filter(|end| end.kind == Kind::File && end.place.root == self.root) else {
+                continue;
+            };
+            let twins = self.owners.twins(&link.place.path);
+            let other = |owner: &Owner<'_>| !owner.reversed && owner.file.id.size != end.id.size;
+            if below_lib(&link.place.path) && !twins.is_empty() && twins.iter().all(other) {
+                let (path, owner) =
+                    (self.inventory.absolute(&link.place), self.inventory.absolute(&twins[0].at));
+                let end = self.inventory.absolute(&end.place);
+                let detail = format!("a symlink to `{}`, which has another size", end.display());
+                self.out.refuse(path, Some(owner), Trouble::Content, detail);
+            }
+        }
     }
 
     pub(super) fn program(&mut self, file: &'a FileRecord) {

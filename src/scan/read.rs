@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 
 use crate::model::{FileId, Meta, Xattr};
 
@@ -26,6 +26,15 @@ pub fn file_id(metadata: &Metadata) -> FileId {
 #[must_use]
 pub fn meta(metadata: &Metadata) -> Meta {
     Meta { mode: metadata.mode() & 0o7777, uid: metadata.uid(), gid: metadata.gid(), xattrs: Vec::new() }
+}
+
+/// Which mount a name lies on; `None` where the kernel (before 5.8) can't tell. Not `st_dev`, which differs between the
+/// layers of one overlay and the subvolumes of one btrfs.
+#[must_use]
+pub fn mount_of(path: &Path) -> Option<u64> {
+    let (flags, wanted) = (AtFlags::SYMLINK_NOFOLLOW, StatxFlags::MNT_ID);
+    let told = rustix::fs::statx(rustix::fs::CWD, path, flags, wanted).ok()?;
+    (told.stx_mask & wanted.bits() != 0).then_some(told.stx_mnt_id)
 }
 
 /// Opens a regular file for reading, never through a symlink at its last component, and never blocking on a pipe.

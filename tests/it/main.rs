@@ -42,3 +42,4 @@ mod shape;
 mod site;
 mod smoke;
 mod snapshot;
+mod surroundings;
