@@ -13,7 +13,7 @@ use crate::discover::{self, Environment};
 use crate::error::{Exit, Hint, hinted};
 use crate::fsops::{Lock, lock};
 use crate::journal::{Ended, Journal, Run};
-use crate::model::{Plan, Role};
+use crate::model::{Entry, Plan, Role};
 use crate::report::{JournalRef, PathText, Report, RunRef, Tree};
 use crate::undo::tidy;
 
@@ -135,7 +135,18 @@ impl<'a> Session<'a> {
     /// Records a plan and makes its changes. Nothing is written where there is nothing to change. What goes wrong is
     /// in the report; the outcome tells what was made all the same.
     pub fn commit(&self, report: &mut Report, plan: Plan) -> Outcome {
-        if plan.changes.is_empty() || self.global.dry_run {
+        let foreign = foreign(&plan);
+        if self.global.dry_run {
+            if let Some(what) = foreign {
+                report.warn("other-owner", format!("{what}: {AS_OWNER}"));
+            }
+            return Outcome::default();
+        }
+        if plan.changes.is_empty() {
+            return Outcome::default();
+        }
+        if let Some(what) = foreign {
+            report.fail(&anyhow::anyhow!(what).context(Hint::new(AS_OWNER)));
             return Outcome::default();
         }
         self.try_commit(report, plan).unwrap_or_else(|error| {
@@ -169,6 +180,27 @@ impl<'a> Session<'a> {
         let runs = self.runs(&journals).ok()?;
         runs.into_iter().rev().find_map(|(_, run)| run.record.recipe)
     }
+}
+
+const AS_OWNER: &str = "run it as the owner of these files, or as root";
+
+/// A file that undo, run by this user, could not give back to its owner. Bytecode may come back as anybody's.
+fn foreign(plan: &Plan) -> Option<String> {
+    let us = rustix::process::geteuid();
+    if us.is_root() {
+        return None;
+    }
+    let mut groups = rustix::process::getgroups().unwrap_or_default();
+    groups.push(rustix::process::getegid());
+    plan.changes.iter().filter(|change| !change.bytecode).find_map(|change| {
+        let Entry::File(file) = &change.before else { return None };
+        let (uid, gid) = (file.meta.uid, file.meta.gid);
+        let mine = uid == us.as_raw() && groups.iter().any(|group| group.as_raw() == gid);
+        let path = console::path(&plan.absolute(&change.at));
+        (!mine).then(|| {
+            format!("Permission denied: `{path}` belongs to {uid}:{gid}, and undo could not give it back")
+        })
+    })
 }
 
 /// A recorded run for the report.
