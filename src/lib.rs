@@ -8,6 +8,7 @@ pub mod commands;
 pub mod compare;
 pub mod console;
 pub mod dedup;
+pub mod deliver;
 pub mod discover;
 pub mod dist;
 pub mod elf;

@@ -12,7 +12,7 @@
 //! | `recipe` | what a recipe says |
 //! | `session`, `journal`, `apply`, `undo`, `ground`, `held`, `fsops` | from a plan to recorded changes and back (`fsops` alone writes) |
 //! | `check` | requirements and import checks |
-//! | `report`, `console` | one report, three formats (`console` alone prints) |
+//! | `report`, `deliver`, `console` | one report, three formats (`console` alone prints) |
 //! | `probe/` | the pyo3 module that runs inside the image's interpreter |
 
 use std::process::ExitCode;
