@@ -83,6 +83,12 @@ impl Inventory {
         })
     }
 
+    /// Whether a physical path lies in none of the trees.
+    #[must_use]
+    pub fn is_outside(&self, physical: &Path) -> bool {
+        !self.trees.iter().any(|tree| physical.starts_with(&tree.path))
+    }
+
     /// Records one more name, whatever it is called. Names whose directory was not walked, because it is a symlink or
     /// isn't there, are passed over, so that nothing outside the trees can be reached this way.
     ///
@@ -255,7 +261,16 @@ fn note(
 }
 
 fn matters(entry: &DirEntry, path: &RelPath) -> bool {
-    is_library_name(path.name().as_bytes()) || (!entry.file_type().is_dir() && is_program_path(path))
+    let library = is_library_name(path.name().as_bytes());
+    let program = !entry.file_type().is_dir() && is_program_path(path);
+    // Directories of libraries can be links as well.
+    library || program || (entry.path_is_symlink() && is_below_lib(path.as_path()))
+}
+
+/// `lib*/` of a tree, or below it.
+#[must_use]
+pub fn is_below_lib(path: &Path) -> bool {
+    path.components().next().is_some_and(|top| top.as_os_str().as_bytes().starts_with(b"lib"))
 }
 
 /// `*.so` and `*.so.N…`.

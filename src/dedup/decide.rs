@@ -13,7 +13,7 @@ use super::owners::{Owner, Owners, is_library};
 use super::{DedupPlan, Options, Reason, Trouble, rights};
 use crate::compare::Verdict;
 use crate::model::{Meta, Place, RelPath, Role};
-use crate::scan::{FileRecord, Inventory, Kind, is_program_path};
+use crate::scan::{FileRecord, Inventory, Kind, is_below_lib, is_program_path};
 
 /// Everything that is known says what is to be done; `known` afterwards has the questions that are still open.
 pub fn decide(inventory: &Inventory, device: &Device, options: &Options, known: &mut Known) -> DedupPlan {
@@ -88,6 +88,7 @@ impl<'a> Site<'a, '_> {
             }
         }
         self.other_library();
+        self.odd_names();
         let owners = &self.owners;
         // A copy under none of the owner's names (`libX.so.1.2.3`, where the owner has `libX.so.1`) is one all the same
         // if its SONAME says so; a symlink under the owner's name may lead to it, as after `ldconfig`.
@@ -292,8 +293,7 @@ pub fn trouble(verdict: &Verdict, unequal: Trouble) -> (Trouble, String) {
     }
 }
 
-/// Below `lib*/` of the tree.
+/// In a directory below `lib*/` of the tree, or in that itself.
 pub fn below_lib(path: &RelPath) -> bool {
-    let top = path.parent().components().next();
-    top.is_some_and(|top| top.as_os_str().as_encoded_bytes().starts_with(b"lib"))
+    is_below_lib(path.parent())
 }
