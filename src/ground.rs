@@ -15,6 +15,7 @@ use crate::fsops::{self, Content};
 use crate::held::{self, Dir, Root, Seen};
 use crate::journal::{Journal, Record};
 use crate::model::{Entry, FileEntry, FileId, Place, Plan, Source};
+use crate::stat;
 
 pub use swap::{Swap, Swapped};
 
@@ -128,7 +129,7 @@ impl<'a> Ground<'a> {
         }
         let doing = || format!("can't read `{}`", self.plan.absolute(place).display());
         let open = self.dir(place).and_then(|dir| dir.open(place.path.name())).with_context(doing)?;
-        let same_meta = held::meta_of(&open).with_context(doing)? == file.meta;
+        let same_meta = stat::meta_of(&open).with_context(doing)? == file.meta;
         Ok(same_meta && held::digest_of(&open).with_context(doing)? == digest)
     }
 

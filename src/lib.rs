@@ -26,5 +26,6 @@ pub mod recipe;
 pub mod report;
 pub mod scan;
 pub mod session;
+pub mod stat;
 pub mod undo;
 pub mod verbs;

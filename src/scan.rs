@@ -1,5 +1,4 @@
-//! Looks at SDK trees: walks each physical directory once, records what can matter for deduplication, and opens
-//! files for reading. Never writes, never follows a link while walking, and reads no file contents.
+//! Looks at SDK trees: walks each physical directory once, and records what can matter for deduplication. Never writes, never follows a link while walking, and reads no file contents.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -11,10 +10,7 @@ use anyhow::Context as _;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::model::{FileId, Meta, Place, RelPath, Tree};
-
-mod read;
-
-pub use read::{file_id, meta, mount_of, open_regular, xattrs};
+use crate::stat::{file_id, meta, mount_of};
 
 /// What a walk of all trees found.
 ///
@@ -34,7 +30,7 @@ pub struct Inventory {
     pub vanished: Vec<PathBuf>,
 }
 
-/// One name of a library or executable, as `lstat` told. `meta.xattrs` is empty: see [`xattrs`].
+/// One name of a library or executable, as `lstat` told. `meta.xattrs` is empty: see [`crate::stat::xattrs`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRecord {
     pub place: Place,

@@ -15,6 +15,7 @@ use crate::ground::{Ground, Swap, is_big, is_within, stage_name};
 use crate::held::{self, Seen};
 use crate::journal::{Ended, Journal, Record};
 use crate::model::{Change, Entry, FileEntry, Place, RelPath, Source};
+use crate::stat;
 
 pub use tidy::tidy;
 
@@ -218,7 +219,7 @@ fn unavailable(ground: &Ground<'_>, change: &Change) -> anyhow::Result<Option<St
         (Some(digest), _) => {
             let open = ground.dir(other).and_then(|dir| dir.open(other.path.name()));
             let open = open.with_context(|| format!("can't read `{}`", path.display()))?;
-            let same = (!linked || held::meta_of(&open)? == *meta) && held::digest_of(&open)? == *digest;
+            let same = (!linked || stat::meta_of(&open)? == *meta) && held::digest_of(&open)? == *digest;
             if same { Ok(None) } else { changed }
         }
         // Never read: the time of the kept file must do, in seconds, which is what image layers keep of it.

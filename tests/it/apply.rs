@@ -5,9 +5,10 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use rocm_fixup::apply::{Outcome, apply};
-use rocm_fixup::held::{Root, Seen, meta_of};
+use rocm_fixup::held::{Root, Seen};
 use rocm_fixup::journal::{Ended, Journal};
 use rocm_fixup::model::{Change, Digest, Entry, FileEntry, FileId, Place, Plan, RelPath, Source};
+use rocm_fixup::stat::meta_of;
 use rocm_fixup::undo::{tidy, undo};
 
 use crate::snapshot::snapshot;

@@ -89,7 +89,7 @@ pub fn there_and_back(tree: &SdkTree, options: &Options, check: impl Fn(&DedupPl
     assert_eq!(read, contents(&tree.top), "every path still gives the same bytes");
     let mut options = options.clone();
     for one in &first.remade {
-        let mtime = rocm_fixup::scan::file_id(&one.other.symlink_metadata().unwrap()).mtime;
+        let mtime = rocm_fixup::stat::file_id(&one.other.symlink_metadata().unwrap()).mtime;
         options.refreshed.insert((one.other.clone(), mtime));
     }
     let second = planned(tree, &options);
@@ -256,7 +256,7 @@ fn differing_attributes_refuse_the_group() {
     let dir = tempfile::tempdir().unwrap();
     let tree = SdkTree::builder().library("core", "lib/libX.so.3", &["libX.so"]).build(dir.path());
     tree.reshape(Form::Split);
-    let file = rocm_fixup::scan::open_regular(&tree.path("devel/lib/libX.so")).unwrap();
+    let file = rocm_fixup::stat::open_regular(&tree.path("devel/lib/libX.so")).unwrap();
     if rustix::fs::fsetxattr(&file, "user.test", b"x", rustix::fs::XattrFlags::empty()).is_err() {
         return; // A file system without user attributes.
     }
