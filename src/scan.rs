@@ -12,6 +12,10 @@ use walkdir::{DirEntry, WalkDir};
 use crate::model::{FileId, Meta, Place, RelPath, Tree};
 use crate::stat::{file_id, meta, mount_of};
 
+mod names;
+
+pub use names::{is_below_lib, is_library_name, is_program_path};
+
 /// What a walk of all trees found.
 ///
 /// `roots` are the trees' physical directories without repetition; a [`Place`]'s root is an index into them, and
@@ -102,9 +106,9 @@ impl Inventory {
         }
     }
 
-    fn is_mounted(&self, root: usize, path: &Path) -> bool {
-        let tree = self.mounts.get(root).copied().flatten();
-        tree.is_some_and(|tree| mount_of(path).is_some_and(|mount| mount != tree))
+    fn is_mounted(&self, root: usize, path: &Path) -> io::Result<bool> {
+        let Some(tree) = self.mounts.get(root).copied().flatten() else { return Ok(false) };
+        Ok(mount_of(path)?.is_some_and(|mount| mount != tree))
     }
 
     fn record(&mut self, place: Place) -> anyhow::Result<()> {
@@ -118,17 +122,17 @@ impl Inventory {
             } else {
                 Kind::Other
             };
-            Ok((metadata, kind))
+            Ok((metadata, kind, self.is_mounted(place.root, &path)?))
         });
         match found {
-            Ok((metadata, kind)) => {
+            Ok((metadata, kind, mounted)) => {
                 let record = FileRecord {
                     place: place.clone(),
                     id: file_id(&metadata),
                     nlink: metadata.nlink(),
                     meta: meta(&metadata),
                     kind,
-                    mounted: self.is_mounted(place.root, &path),
+                    mounted,
                 };
                 self.files.insert(place, record);
             }
@@ -200,7 +204,13 @@ pub fn scan(trees: &[Tree]) -> anyhow::Result<Inventory> {
             inventory.trees.push(tree.clone());
         }
     }
-    inventory.mounts = inventory.trees.iter().map(|tree| mount_of(&tree.path)).collect();
+    for tree in &inventory.trees {
+        let mount = match mount_of(&tree.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            mount => mount.with_context(|| format!("can't look at `{}`", tree.path.display()))?,
+        };
+        inventory.mounts.push(mount);
+    }
     for root in 0..inventory.trees.len() {
         inventory.walk(root, &mut seen)?;
     }
@@ -263,28 +273,6 @@ fn matters(entry: &DirEntry, path: &RelPath) -> bool {
     library || program || (entry.path_is_symlink() && is_below_lib(path.as_path()))
 }
 
-/// `lib*/` of a tree, or below it.
-#[must_use]
-pub fn is_below_lib(path: &Path) -> bool {
-    path.components().next().is_some_and(|top| top.as_os_str().as_bytes().starts_with(b"lib"))
-}
-
-/// `*.so` and `*.so.N…`.
-#[must_use]
-pub fn is_library_name(name: &[u8]) -> bool {
-    (0..name.len()).any(|at| match name[at..].strip_prefix(b".so") {
-        Some([]) => at > 0,
-        Some([b'.', digit, ..]) => at > 0 && digit.is_ascii_digit(),
-        _ => false,
-    })
-}
-
-/// Where executables live, which are never replaced: `bin/`, `lib/llvm/bin/`, `libexec/` (facts.md section 4).
-#[must_use]
-pub fn is_program_path(path: &RelPath) -> bool {
-    ["bin", "lib/llvm/bin", "libexec"].iter().any(|directory| path.as_path().starts_with(directory))
-}
-
 fn leads(path: &Path) -> Leads {
     match path.canonicalize() {
         Ok(end) => Leads::To(end),
@@ -295,22 +283,5 @@ fn leads(path: &Path) -> Leads {
             Leads::InCircles
         }
         Err(error) => Leads::Unknown(error.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn library_names_are_told_from_others() {
-        for good in
-            ["libX.so", "libX.so.3", "libX.so.3.5.0", "a.so.so", "x.so.debug.so.1", "amd.cpython-312.so"]
-        {
-            assert!(is_library_name(good.as_bytes()), "{good}");
-        }
-        for bad in ["libX.a", ".so", ".so.1", "libX.so.", "libX.so.x", "libX.sox", "so", "libX.so.conf", ""] {
-            assert!(!is_library_name(bad.as_bytes()), "{bad}");
-        }
     }
 }

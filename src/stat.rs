@@ -55,13 +55,18 @@ pub fn meta_of(file: &File) -> io::Result<Meta> {
     Ok(Meta { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid, xattrs: xattrs(file)? })
 }
 
-/// Which mount a name lies on; `None` where the kernel (before 5.8) can't tell. Not `st_dev`, which differs between the
-/// layers of one overlay and the subvolumes of one btrfs.
-#[must_use]
-pub fn mount_of(path: &Path) -> Option<u64> {
+/// Which mount a name lies on; `None` where the kernel (before 5.8) or its seccomp profile doesn't tell. Not `st_dev`,
+/// which differs between the layers of one overlay and the subvolumes of one btrfs.
+///
+/// # Errors
+/// Those of `statx`.
+pub fn mount_of(path: &Path) -> io::Result<Option<u64>> {
     let (flags, wanted) = (AtFlags::SYMLINK_NOFOLLOW, StatxFlags::MNT_ID);
-    let told = rustix::fs::statx(rustix::fs::CWD, path, flags, wanted).ok()?;
-    (told.stx_mask & wanted.bits() != 0).then_some(told.stx_mnt_id)
+    match rustix::fs::statx(rustix::fs::CWD, path, flags, wanted) {
+        Ok(told) => Ok((told.stx_mask & wanted.bits() != 0).then_some(told.stx_mnt_id)),
+        Err(Errno::NOSYS | Errno::PERM) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Opens a regular file for reading, never through a symlink at its last component, and never blocking on a pipe.
