@@ -37,7 +37,12 @@ pub struct Outcome {
 /// # Errors
 /// When not even the roots can be opened; all later trouble is in the outcome.
 pub fn apply(record: &Record, journal: &Journal, mut progress: impl FnMut(usize)) -> anyhow::Result<Outcome> {
-    let mut run = Run { ground: Ground::open(record, journal)?, id: &record.id, made: HashMap::new() };
+    let mut makers = HashMap::new();
+    for (index, change) in record.plan.changes.iter().enumerate() {
+        makers.entry((change.group, &change.at)).or_insert(index);
+    }
+    let mut run =
+        Run { ground: Ground::open(record, journal)?, id: &record.id, made: HashMap::new(), makers };
     let mut outcome = Outcome::default();
     let mut clean = true;
     for indices in record.plan.groups().values() {
@@ -85,6 +90,8 @@ struct Run<'a> {
     id: &'a str,
     /// Files that this run has made, as they were then.
     made: HashMap<Place, FileId>,
+    /// The first change of a group at a place.
+    makers: HashMap<(u32, &'a Place), usize>,
 }
 
 /// How far a group has come.
@@ -209,9 +216,8 @@ impl Run<'_> {
 
     /// Whether a change of the same group makes the kept file, and hasn't yet: it is looked at when that is done.
     fn will_be_made(&self, index: usize, kept: &Place) -> bool {
-        let group = self.change(index).group;
-        let earlier = &self.ground.plan.changes[..index];
-        !self.made.contains_key(kept) && earlier.iter().any(|c| c.group == group && c.at == *kept)
+        let maker = self.makers.get(&(self.change(index).group, kept));
+        !self.made.contains_key(kept) && maker.is_some_and(|maker| *maker < index)
     }
 
     fn stage_one(&mut self, index: usize, progress: &mut Progress) -> anyhow::Result<()> {

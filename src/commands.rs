@@ -1,21 +1,20 @@
-//! The table of contents: one short function a subcommand, and the way of a report to its readers.
+//! The table of contents: one short function a subcommand.
 
 use std::io::Write as _;
 use std::ops::Range;
 
-use anyhow::Context as _;
 use clap::CommandFactory as _;
 
 use crate::apply::Outcome;
-use crate::cli::{self, Cli, Command, Format, Global, Output};
-use crate::console::{self, Console};
+use crate::cli::{self, Cli, Command};
+use crate::console::Console;
 use crate::dedup::DedupPlan;
+use crate::deliver;
 use crate::error::Exit;
-use crate::fsops;
 use crate::patch::plan::{Direction, Options, Planned};
 use crate::recipe::Recipe;
-use crate::report::{Report, Warning, github, human, json};
-use crate::session::{Session, run_ref};
+use crate::report::Report;
+use crate::session::Session;
 use crate::verbs;
 use crate::verbs::check::How;
 use crate::verbs::patch::Known;
@@ -38,13 +37,26 @@ pub fn main(cli: Cli) -> Exit {
         Command::Completions { shell } => return completions(shell),
         Command::Man => return man(),
     };
+    // Such a report can't be delivered: it is told here, and nothing is done.
+    let unusable = |error: anyhow::Error| {
+        Console::error(&error);
+        Exit::Usage
+    };
+    if let Err(error) = deliver::check(&cli.global.output) {
+        return unusable(error);
+    }
     let mut report = Report::new(name, cli.global.dry_run);
-    let result =
-        Session::open(&console, &cli.global, &mut report).and_then(|mut s| verb(&mut s, &mut report));
+    let result = match Session::open(&console, &cli.global, &mut report) {
+        Err(error) => Err(error),
+        Ok(mut session) => match deliver::check_trees(&cli.global.output, &session.env.trees) {
+            Err(error) => return unusable(error),
+            Ok(()) => verb(&mut session, &mut report),
+        },
+    };
     if let Err(error) = result {
         report.fail(&error);
     }
-    publish(&mut report, &console, &cli.global)
+    deliver::publish(&mut report, &console, &cli.global)
 }
 
 type Verb = Box<dyn FnOnce(&mut Session<'_>, &mut Report) -> anyhow::Result<()>>;
@@ -174,8 +186,7 @@ fn status(session: &mut Session<'_>, args: &cli::Status, report: &mut Report) ->
     let remembered = session.remembered_recipe();
     let named = args.recipe.recipe.clone().or(remembered);
     let loaded = load(named.as_deref(), report)?;
-    let journals = session.journals()?;
-    report.runs = session.runs(&journals)?.iter().map(|(_, run)| run_ref(&run.record, run)).collect();
+    verbs::undo::recorded(session, report)?;
     let sdk = session.has_sdk(report)?;
     let recipe = &loaded.recipe;
     if recipe.dedup.enabled && !skips(session, "dedup", report) && sdk {
@@ -223,75 +234,6 @@ fn dedup_options(args: &cli::Dedup, recipe: &Recipe) -> cli::Dedup {
     cli::Dedup {
         device_links: args.device_links || recipe.dedup.device_links,
         keep_hard_links: args.keep_hard_links || recipe.dedup.keep_hard_links,
-    }
-}
-
-/// The exit code is settled first; then every format says the same.
-fn publish(report: &mut Report, console: &Console, global: &Global) -> Exit {
-    for name in global.skip.iter().filter(|name| !report.skipped.contains(name)) {
-        report.warnings.push(Warning {
-            name: "unused-skip".to_owned(),
-            text: format!("--skip {name} names nothing that this command would do"),
-        });
-    }
-    let mut exit = report.exit();
-    report.exit_code = exit as u8;
-    let default = [Output { format: global.format.unwrap_or(Format::Human), file: None }];
-    let outputs = if global.output.is_empty() { &default[..] } else { &global.output };
-    for output in outputs {
-        if let Err(error) = deliver(report, output, console, global) {
-            Console::error(&error.context("can't deliver the report"));
-            exit = if exit == Exit::Done { Exit::Failed } else { exit };
-        }
-    }
-    if let Some(trouble) = &report.error {
-        console.trouble(&trouble.message, trouble.hint.as_deref());
-    }
-    exit
-}
-
-fn deliver(report: &Report, output: &Output, console: &Console, global: &Global) -> anyhow::Result<()> {
-    if output.format == Format::Github {
-        return to_github(report, output, console);
-    }
-    let text = match output.format {
-        Format::Human if global.quiet && output.file.is_none() => return Ok(()),
-        Format::Json => json::render(report)?,
-        _ => human::render(
-            report,
-            human::Look {
-                no_truncate: global.no_truncate,
-                verbose: global.verbose > 0,
-                width: Console::width().filter(|_| output.file.is_none()),
-                alone: output.file.is_some(),
-            },
-        ),
-    };
-    match &output.file {
-        None => Console::result(&text).context("can't write to stdout"),
-        Some(file) => {
-            let text = if output.format == Format::Human { console::plain(&text) } else { text };
-            fsops::write_report(file, text.as_bytes())
-                .with_context(|| format!("can't write `{}`", file.display()))
-        }
-    }
-}
-
-/// Annotations go to stdout, where the runner reads them; the table to the named file or to the step's summary.
-fn to_github(report: &Report, output: &Output, console: &Console) -> anyhow::Result<()> {
-    Console::result(&github::annotations(report)).context("can't write to stdout")?;
-    let summary = github::summary(report);
-    if let Some(file) = &output.file {
-        return fsops::write_report(file, summary.as_bytes())
-            .with_context(|| format!("can't write `{}`", file.display()));
-    }
-    match std::env::var_os("GITHUB_STEP_SUMMARY").filter(|file| !file.is_empty()) {
-        Some(file) => fsops::append(file.as_ref(), summary.as_bytes())
-            .with_context(|| format!("can't write `{}`", std::path::Path::new(&file).display())),
-        None => {
-            console.note("GITHUB_STEP_SUMMARY is not set: no step summary is written");
-            Ok(())
-        }
     }
 }
 

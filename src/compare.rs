@@ -14,7 +14,7 @@ use rustix::fs::{Advice, SeekFrom};
 use rustix::io::Errno;
 
 use crate::model::{Digest, FileId};
-use crate::scan;
+use crate::stat;
 
 mod queue;
 mod tree_hash;
@@ -124,7 +124,7 @@ impl<'a> Files<'a> {
     fn open(pair: &'a Pair, counters: &'a Counters) -> Result<Self, Verdict> {
         let open = |side: &Side| {
             counters.opens.fetch_add(1, Ordering::Relaxed);
-            scan::open_regular(&side.path).map_err(|error| match error.kind() {
+            stat::open_regular(&side.path).map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => Verdict::Changed { path: side.path.clone() },
                 _ => Verdict::Unreadable { path: side.path.clone(), error: error.to_string() },
             })
@@ -143,7 +143,7 @@ impl<'a> Files<'a> {
     fn check(&self) -> Result<(), Verdict> {
         for (side, file) in [(&self.pair.kept, &self.kept), (&self.pair.copy, &self.copy)] {
             let now = file.metadata().map_err(|error| unreadable(side, &error))?;
-            if scan::file_id(&now) != side.id {
+            if stat::file_id(&now) != side.id {
                 return Err(Verdict::Changed { path: side.path.clone() });
             }
         }

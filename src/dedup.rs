@@ -138,6 +138,12 @@ pub enum Trouble {
     AliasContent,
     /// The owner's file is less readable than the copy, or other attributes differ.
     Metadata,
+    /// A file system is mounted on the file or on a directory above it, within the tree.
+    Mounted,
+    /// A link leads out of the SDK's trees, where another copy of a library of the SDK may lie.
+    Outside,
+    /// A directory, pipe, socket or device under the name of a library.
+    NotAFile,
     LinkLoop,
     Dangling,
     Changed,

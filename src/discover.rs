@@ -165,6 +165,12 @@ impl Surroundings {
     }
 }
 
+/// Whether a directory of this name is one of the SDK's trees.
+#[must_use]
+pub fn is_tree_name(name: &std::ffi::OsStr) -> bool {
+    trees::role_of(name).is_some()
+}
+
 fn physical_directory(path: &Path) -> std::io::Result<PathBuf> {
     let physical = path.canonicalize()?;
     if physical.is_dir() { Ok(physical) } else { Err(std::io::ErrorKind::NotADirectory.into()) }

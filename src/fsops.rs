@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use crate::error::{Exit, Hint};
 use crate::held::{self, CHUNK, Dir};
 use crate::model::{Digest, Meta};
+use crate::stat;
 
 /// Makes the symlink `name` → `target`; fails where `name` exists.
 ///
@@ -110,7 +111,7 @@ fn copy(mut from: &File, mut to: &File, expected: Option<Digest>) -> io::Result<
 
 /// Owner first, since `fchown` clears setuid bits; only what differs is set, so that no privilege is asked in vain.
 fn set_meta(file: &File, meta: &Meta) -> io::Result<()> {
-    let now = held::meta_of(file)?;
+    let now = stat::meta_of(file)?;
     if (now.uid, now.gid) != (meta.uid, meta.gid) {
         sys::fchown(file, Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)))?;
     }

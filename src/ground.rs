@@ -15,6 +15,7 @@ use crate::fsops::{self, Content};
 use crate::held::{self, Dir, Root, Seen};
 use crate::journal::{Journal, Record};
 use crate::model::{Entry, FileEntry, FileId, Place, Plan, Source};
+use crate::stat;
 
 pub use swap::{Swap, Swapped};
 
@@ -47,6 +48,12 @@ impl<'a> Ground<'a> {
         let roots = plan.roots.iter().map(open).collect::<anyhow::Result<_>>()?;
         let fresh = record.started_second();
         Ok(Self { plan, journal, roots, fresh, touched: HashSet::new(), dirty: HashSet::new() })
+    }
+
+    /// The roots that are there.
+    pub fn open_roots(&self) -> impl Iterator<Item = &'a PathBuf> {
+        let held = self.plan.roots.iter().zip(&self.roots);
+        held.filter(|(_, root)| root.is_some()).map(|(path, _)| path)
     }
 
     /// The directory of a place, held.
@@ -122,7 +129,7 @@ impl<'a> Ground<'a> {
         }
         let doing = || format!("can't read `{}`", self.plan.absolute(place).display());
         let open = self.dir(place).and_then(|dir| dir.open(place.path.name())).with_context(doing)?;
-        let same_meta = held::meta_of(&open).with_context(doing)? == file.meta;
+        let same_meta = stat::meta_of(&open).with_context(doing)? == file.meta;
         Ok(same_meta && held::digest_of(&open).with_context(doing)? == digest)
     }
 

@@ -12,7 +12,8 @@ use anyhow::Context as _;
 use rustix::fs::{self as sys, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::model::{Digest, FileId, Meta, Xattr};
+use crate::model::{Digest, FileId};
+use crate::stat;
 
 /// One read of a file that is hashed or copied, bytes.
 pub const CHUNK: usize = 1 << 20;
@@ -144,7 +145,7 @@ impl Dir {
             Err(error) => return Err(error),
         };
         Ok(match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Seen::File { id: file_id(&stat), nlink: stat.st_nlink },
+            FileType::RegularFile => Seen::File { id: stat::id_of(&stat), nlink: stat.st_nlink },
             FileType::Symlink => {
                 let target = sys::readlinkat(&self.fd, name, Vec::new())?;
                 Seen::Symlink { target: PathBuf::from(OsString::from_vec(target.into_bytes())) }
@@ -198,55 +199,6 @@ impl Dir {
 pub fn is_link_on_the_way(error: &io::Error) -> bool {
     let codes = [Errno::LOOP, Errno::NOTDIR, Errno::XDEV].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|code| codes.contains(&code))
-}
-
-/// The identity of an open file.
-///
-/// # Errors
-/// Those of `fstat`.
-pub fn id_of(file: &File) -> io::Result<FileId> {
-    Ok(file_id(&sys::fstat(file)?))
-}
-
-fn file_id(stat: &sys::Stat) -> FileId {
-    let nanos = |secs: i64, nsec: u64| i128::from(secs) * 1_000_000_000 + i128::from(nsec);
-    FileId {
-        dev: stat.st_dev,
-        ino: stat.st_ino,
-        size: u64::try_from(stat.st_size).unwrap_or(0),
-        mtime: nanos(stat.st_mtime, stat.st_mtime_nsec),
-        ctime: nanos(stat.st_ctime, stat.st_ctime_nsec),
-    }
-}
-
-/// Mode, owner and extended attributes of an open file.
-///
-/// # Errors
-/// Those of `fstat`, `flistxattr` and `fgetxattr`; a file system without attributes has none.
-pub fn meta_of(file: &File) -> io::Result<Meta> {
-    let stat = sys::fstat(file)?;
-    Ok(Meta { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid, xattrs: xattrs_of(file)? })
-}
-
-fn xattrs_of(file: &File) -> io::Result<Vec<Xattr>> {
-    let mut names = vec![0_u8; 64 << 10];
-    let length = match sys::flistxattr(file, &mut names[..]) {
-        Ok(length) => length,
-        Err(Errno::NOTSUP) => 0,
-        Err(error) => return Err(error.into()),
-    };
-    let mut found = Vec::new();
-    for name in names[..length].split(|b| *b == 0).filter(|name| !name.is_empty()) {
-        let name = String::from_utf8_lossy(name).into_owned();
-        let mut value = vec![0_u8; 64 << 10];
-        match sys::fgetxattr(file, &name, &mut value[..]) {
-            Ok(length) => found.push(Xattr { value: value[..length].to_vec(), name }),
-            Err(Errno::NODATA) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 /// BLAKE3 of what is left to read.

@@ -5,82 +5,26 @@
 //! whose content was changed. A run whose undo is complete leaves nothing behind. A journal may never *grant* a
 //! write: `undo` compares every path with what is recorded, and roots outside of what was discovered are refused.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
+mod forget;
+mod record;
+
+use std::ffi::OsStr;
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::error::{Exit, Hint};
 use crate::fsops;
 use crate::held::{Dir, Root, Seen};
-use crate::model::{Digest, Plan, bytes_path};
+use crate::model::{Digest, Plan};
+
+use record::{CAP, read, write};
+pub use record::{Ended, Record, Run, parse};
 
 /// The directory's name in site-packages.
 pub const DIRECTORY: &str = ".rocm-fixup";
-/// The longest plan that is read, bytes; a tree of 100,000 changed files stays below it.
-const CAP: u64 = 256 << 20;
-const MAGIC: &str = "rocm-fixup-journal 1";
-
-/// The head of a run's record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
-    pub id: String,
-    pub command: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recipe: Option<String>,
-    /// RFC 3339.
-    pub started: String,
-    pub version: String,
-    /// Where the journal was written: a copy of it in another tree is not valid there.
-    #[serde(with = "bytes_path")]
-    pub site_packages: PathBuf,
-    /// The run before was interrupted, and this one went on from there: undo takes both back.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub continues: bool,
-    pub plan: Plan,
-}
-
-impl Record {
-    /// When the run started, in whole seconds since the epoch: the mtime that its re-made files get.
-    #[must_use]
-    pub fn started_second(&self) -> i64 {
-        self.started.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_second)
-    }
-}
-
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ended {
-    /// Every change of the plan was made.
-    Complete,
-    /// Some were refused; those that were made are in place.
-    Partial,
-    /// An error or a kill stopped it; what was made until then is in place. The next run goes on from there.
-    Stopped,
-}
-
-/// A recorded run and where it stands.
-#[derive(Clone, Debug)]
-pub struct Run {
-    pub record: Record,
-    /// `None`: it was interrupted.
-    pub ended: Option<Ended>,
-    /// An undo of it has begun.
-    pub undoing: bool,
-}
-
-impl Run {
-    /// Neither finished nor whole: staged files of it may lie about.
-    #[must_use]
-    pub fn unsettled(&self) -> bool {
-        self.ended.is_none() || self.undoing
-    }
-}
 
 /// The journal of one site-packages directory.
 #[derive(Debug)]
@@ -171,20 +115,26 @@ impl Journal {
         if record.id != id {
             return Err(damaged(format!("says that it is run {}", record.id)));
         }
-        if record.site_packages != self.site_packages {
-            let other = record.site_packages.display();
-            return Err(damaged(format!("was written for `{other}`, not for this tree")));
-        }
         let roots = record.plan.roots.len();
         if record.plan.changes.iter().any(|c| c.at.root >= roots) {
             return Err(damaged("names a root that it doesn't have".to_owned()));
+        }
+        if let Some(root) = record.plan.roots.iter().find(|root| !is_plain(root)) {
+            return Err(damaged(format!("names `{}`, which is no physical path", root.display())));
         }
         let ended = match dir.look(OsStr::new(&format!("{id}.done")))? {
             Seen::Absent => None,
             _ => Some(read(dir, &format!("{id}.done")).map_err(|e| damaged(e.to_string()))?),
         };
         let undoing = dir.look(OsStr::new(&format!("{id}.undoing")))? != Seen::Absent;
-        Ok(Run { record, ended, undoing })
+        let moved = !self.wrote(&record);
+        Ok(Run { record, ended, undoing, moved })
+    }
+
+    /// Whether the run was made in this place, so that what it recorded is to be found here.
+    #[must_use]
+    pub fn wrote(&self, record: &Record) -> bool {
+        record.site_packages == self.site_packages
     }
 
     /// Records a plan durably, with the old bytes that its undo needs. Call under the lock, before the first change.
@@ -283,121 +233,9 @@ impl Journal {
         };
         write().with_context(|| format!("can't write the journal `{}`", self.shown()))
     }
-
-    /// Removes a run that is wholly undone, and the journal with its last run.
-    ///
-    /// # Errors
-    /// Those of the file system.
-    pub fn forget(&self, record: &Record) -> anyhow::Result<()> {
-        let forget = || -> anyhow::Result<()> {
-            self.forget_files(record)?;
-            Ok(fsops::sync_dir(self.root.itself())?)
-        };
-        forget().with_context(|| format!("can't tidy the journal `{}`", self.shown()))
-    }
-
-    fn forget_files(&self, record: &Record) -> anyhow::Result<()> {
-        let Some(dir) = self.dir()? else { return Ok(()) };
-        // The plan goes first: without it the rest means nothing, while a plan without its objects can't be undone.
-        for suffix in ["plan", "plan.part", "done", "done.part", "undoing", "undoing.part"] {
-            fsops::unlink(&dir, OsStr::new(&format!("{}.{suffix}", record.id)))?;
-        }
-        fsops::sync_dir(&dir)?;
-        self.forget_rest(&dir)
-    }
-
-    /// Removes old bytes that no run needs, and the journal if no run is left.
-    fn forget_rest(&self, dir: &Dir) -> anyhow::Result<()> {
-        if dir.look(OsStr::new("objects"))? != Seen::Absent {
-            let needed = self.needed_objects()?;
-            let objects = self.root.dir(&Path::new(DIRECTORY).join("objects"))?;
-            for name in objects.names()? {
-                if !needed.contains(&name) {
-                    fsops::unlink(&objects, &name)?;
-                }
-            }
-            fsops::remove_empty_dir(dir, OsStr::new("objects"))?;
-        }
-        fsops::remove_empty_dir(self.root.itself(), OsStr::new(DIRECTORY))?;
-        Ok(())
-    }
-
-    /// Removes what no recorded run explains: what a kill left of a record that was being made or forgotten. An old
-    /// `NNNN.done` would otherwise speak for a new run of that number. Call under the lock.
-    ///
-    /// # Errors
-    /// Those of the file system.
-    pub fn sweep(&self) -> anyhow::Result<()> {
-        let Some(dir) = self.dir()? else { return Ok(()) };
-        let plans: Vec<String> = self.runs()?.into_iter().map(|run| run.record.id).collect();
-        let mut swept = false;
-        for name in dir.names()? {
-            let Some((id, suffix)) = name.to_str().and_then(|name| name.split_once('.')) else { continue };
-            let numbered = !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit());
-            let half = suffix.ends_with(".part");
-            if numbered && suffix != "plan" && (half || !plans.iter().any(|plan| plan == id)) {
-                fsops::unlink(&dir, &name).with_context(|| format!("can't tidy `{}`", self.shown()))?;
-                swept = true;
-            }
-        }
-        let objects = dir.look(OsStr::new("objects"))? != Seen::Absent;
-        if plans.is_empty() || (objects && self.has_stale_object()?) {
-            let doing = || format!("can't tidy `{}`", self.shown());
-            self.forget_rest(&dir).with_context(doing)?;
-            return fsops::sync_dir(self.root.itself()).with_context(doing);
-        }
-        if swept { Ok(fsops::sync_dir(&dir)?) } else { Ok(()) }
-    }
-
-    fn has_stale_object(&self) -> anyhow::Result<bool> {
-        let needed = self.needed_objects()?;
-        let objects = self.root.dir(&Path::new(DIRECTORY).join("objects"))?;
-        Ok(objects.names()?.iter().any(|name| !needed.contains(name)))
-    }
-
-    fn needed_objects(&self) -> anyhow::Result<Vec<OsString>> {
-        use crate::model::{Entry, Source};
-        let bytes = |entry: &Entry| match entry {
-            Entry::File(file) if file.source == Source::Bytes => file.digest,
-            _ => None,
-        };
-        let runs = self.runs()?;
-        let changes = runs.iter().flat_map(|run| &run.record.plan.changes);
-        Ok(changes.filter_map(|c| bytes(&c.before)).map(|d| OsString::from(d.to_hex())).collect())
-    }
 }
 
-/// One line with magic, length and checksum, then JSON: a torn, cut or flipped record is told from a whole one.
-fn write<T: Serialize>(dir: &Dir, name: &str, value: &T) -> anyhow::Result<()> {
-    let body = serde_json::to_vec(value)?;
-    let mut bytes = format!("{MAGIC} {} {}\n", body.len(), Digest::of(&body).to_hex()).into_bytes();
-    bytes.extend_from_slice(&body);
-    bytes.push(b'\n');
-    Ok(fsops::write_whole(dir, OsStr::new(name), &bytes, 0o644)?)
-}
-
-fn read<T: for<'de> Deserialize<'de>>(dir: &Dir, name: &str) -> anyhow::Result<T> {
-    let file: File = dir.open(OsStr::new(name)).context("can't be read")?;
-    if file.metadata()?.size() > CAP {
-        bail!("is too long");
-    }
-    let mut bytes = Vec::new();
-    file.take(CAP).read_to_end(&mut bytes).context("can't be read")?;
-    parse(&bytes)
-}
-
-/// Reads one record; public for the fuzz target.
-///
-/// # Errors
-/// When anything of it isn't as [`write`] made it.
-pub fn parse<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> anyhow::Result<T> {
-    let end = bytes.iter().position(|b| *b == b'\n').ok_or_else(|| anyhow!("is cut short"))?;
-    let head = std::str::from_utf8(&bytes[..end]).map_err(|_| anyhow!("is damaged"))?;
-    let body = bytes[end + 1..].strip_suffix(b"\n").ok_or_else(|| anyhow!("is cut short"))?;
-    let rest = head.strip_prefix(MAGIC).and_then(|rest| rest.strip_prefix(' '));
-    let Some(rest) = rest else { bail!("is not one that this version reads (its first line is unknown)") };
-    if rest != format!("{} {}", body.len(), Digest::of(body).to_hex()) {
-        bail!("is damaged: its length or checksum doesn't fit");
-    }
-    serde_json::from_slice(body).context("can't be understood")
+/// Absolute, and without `..`.
+fn is_plain(path: &Path) -> bool {
+    path.is_absolute() && !path.components().any(|part| part == Component::ParentDir)
 }

@@ -7,12 +7,12 @@
 //! | `cli` | the command line, no logic |
 //! | `commands` | one short function a subcommand: the table of contents |
 //! | `discover`, `python`, `dist` | interpreter, site-packages, SDK trees, distributions (`python` alone spawns) |
-//! | `scan`, `compare`, `elf`, `manifest` | what lies in the trees (reads only) |
+//! | `scan`, `stat`, `compare`, `elf`, `manifest` | what lies in the trees (reads only) |
 //! | `dedup`, `patch`, `pyenv` | inventory in, `model::Plan` out (pure) |
 //! | `recipe` | what a recipe says |
 //! | `session`, `journal`, `apply`, `undo`, `ground`, `held`, `fsops` | from a plan to recorded changes and back (`fsops` alone writes) |
 //! | `check` | requirements and import checks |
-//! | `report`, `console` | one report, three formats (`console` alone prints) |
+//! | `report`, `deliver`, `console` | one report, three formats (`console` alone prints) |
 //! | `probe/` | the pyo3 module that runs inside the image's interpreter |
 
 use std::process::ExitCode;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use serde::Deserialize;
 
 use crate::model::{RelPath, Role, Tree};
-use crate::scan::open_regular;
+use crate::stat::open_regular;
 
 /// Real ones have some hundred kilobytes.
 const LARGEST: u64 = 16 << 20;

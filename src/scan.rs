@@ -1,5 +1,4 @@
-//! Looks at SDK trees: walks each physical directory once, records what can matter for deduplication, and opens
-//! files for reading. Never writes, never follows a link while walking, and reads no file contents.
+//! Looks at SDK trees: walks each physical directory once, and records what can matter for deduplication. Never writes, never follows a link while walking, and reads no file contents.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -11,10 +10,11 @@ use anyhow::Context as _;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::model::{FileId, Meta, Place, RelPath, Tree};
+use crate::stat::{file_id, meta, mount_of};
 
-mod read;
+mod names;
 
-pub use read::{file_id, meta, open_regular, xattrs};
+pub use names::{is_below_lib, is_library_name, is_program_path};
 
 /// What a walk of all trees found.
 ///
@@ -26,13 +26,15 @@ pub struct Inventory {
     pub files: BTreeMap<Place, FileRecord>,
     /// Every walked directory by root and relative path (empty for the root itself): permission bits and owner.
     pub directories: BTreeMap<(usize, PathBuf), Meta>,
+    /// The mount that each tree's root lies on, where that can be told.
+    pub mounts: Vec<Option<u64>>,
     /// Payload tarballs of devel packages that `rocm-sdk init` has not (completely) expanded.
     pub tarballs: Vec<PathBuf>,
     /// What went away while it was looked at.
     pub vanished: Vec<PathBuf>,
 }
 
-/// One name of a library or executable, as `lstat` told. `meta.xattrs` is empty: see [`xattrs`].
+/// One name of a library or executable, as `lstat` told. `meta.xattrs` is empty: see [`crate::stat::xattrs`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRecord {
     pub place: Place,
@@ -40,6 +42,8 @@ pub struct FileRecord {
     pub nlink: u64,
     pub meta: Meta,
     pub kind: Kind,
+    /// It lies on another mount than its tree's root, and so may not be there in the image.
+    pub mounted: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +83,12 @@ impl Inventory {
         })
     }
 
+    /// Whether a physical path lies in none of the trees.
+    #[must_use]
+    pub fn is_outside(&self, physical: &Path) -> bool {
+        !self.trees.iter().any(|tree| physical.starts_with(&tree.path))
+    }
+
     /// Records one more name, whatever it is called. Names whose directory was not walked, because it is a symlink or
     /// isn't there, are passed over, so that nothing outside the trees can be reached this way.
     ///
@@ -96,6 +106,11 @@ impl Inventory {
         }
     }
 
+    fn is_mounted(&self, root: usize, path: &Path) -> io::Result<bool> {
+        let Some(tree) = self.mounts.get(root).copied().flatten() else { return Ok(false) };
+        Ok(mount_of(path)?.is_some_and(|mount| mount != tree))
+    }
+
     fn record(&mut self, place: Place) -> anyhow::Result<()> {
         let path = self.absolute(&place);
         let found = path.symlink_metadata().and_then(|metadata| {
@@ -107,16 +122,17 @@ impl Inventory {
             } else {
                 Kind::Other
             };
-            Ok((metadata, kind))
+            Ok((metadata, kind, self.is_mounted(place.root, &path)?))
         });
         match found {
-            Ok((metadata, kind)) => {
+            Ok((metadata, kind, mounted)) => {
                 let record = FileRecord {
                     place: place.clone(),
                     id: file_id(&metadata),
                     nlink: metadata.nlink(),
                     meta: meta(&metadata),
                     kind,
+                    mounted,
                 };
                 self.files.insert(place, record);
             }
@@ -188,6 +204,13 @@ pub fn scan(trees: &[Tree]) -> anyhow::Result<Inventory> {
             inventory.trees.push(tree.clone());
         }
     }
+    for tree in &inventory.trees {
+        let mount = match mount_of(&tree.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            mount => mount.with_context(|| format!("can't look at `{}`", tree.path.display()))?,
+        };
+        inventory.mounts.push(mount);
+    }
     for root in 0..inventory.trees.len() {
         inventory.walk(root, &mut seen)?;
     }
@@ -244,23 +267,10 @@ fn note(
 }
 
 fn matters(entry: &DirEntry, path: &RelPath) -> bool {
-    is_library_name(path.name().as_bytes()) || (!entry.file_type().is_dir() && is_program_path(path))
-}
-
-/// `*.so` and `*.so.N…`.
-#[must_use]
-pub fn is_library_name(name: &[u8]) -> bool {
-    (0..name.len()).any(|at| match name[at..].strip_prefix(b".so") {
-        Some([]) => at > 0,
-        Some([b'.', digit, ..]) => at > 0 && digit.is_ascii_digit(),
-        _ => false,
-    })
-}
-
-/// Where executables live, which are never replaced: `bin/`, `lib/llvm/bin/`, `libexec/` (facts.md section 4).
-#[must_use]
-pub fn is_program_path(path: &RelPath) -> bool {
-    ["bin", "lib/llvm/bin", "libexec"].iter().any(|directory| path.as_path().starts_with(directory))
+    let library = is_library_name(path.name().as_bytes());
+    let program = !entry.file_type().is_dir() && is_program_path(path);
+    // Directories of libraries can be links as well.
+    library || program || (entry.path_is_symlink() && is_below_lib(path.as_path()))
 }
 
 fn leads(path: &Path) -> Leads {
@@ -273,22 +283,5 @@ fn leads(path: &Path) -> Leads {
             Leads::InCircles
         }
         Err(error) => Leads::Unknown(error.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn library_names_are_told_from_others() {
-        for good in
-            ["libX.so", "libX.so.3", "libX.so.3.5.0", "a.so.so", "x.so.debug.so.1", "amd.cpython-312.so"]
-        {
-            assert!(is_library_name(good.as_bytes()), "{good}");
-        }
-        for bad in ["libX.a", ".so", ".so.1", "libX.so.", "libX.so.x", "libX.sox", "so", "libX.so.conf", ""] {
-            assert!(!is_library_name(bad.as_bytes()), "{bad}");
-        }
     }
 }

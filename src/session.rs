@@ -12,8 +12,8 @@ use crate::console::{self, Console};
 use crate::discover::{self, Environment};
 use crate::error::{Exit, Hint, hinted};
 use crate::fsops::{Lock, lock};
-use crate::journal::{Ended, Journal, Record, Run};
-use crate::model::{Plan, Role};
+use crate::journal::{Ended, Journal, Run};
+use crate::model::{Entry, Plan, Role};
 use crate::report::{JournalRef, PathText, Report, RunRef, Tree};
 use crate::undo::tidy;
 
@@ -128,14 +128,25 @@ impl<'a> Session<'a> {
             journal.sweep()?;
         }
         let newest = self.runs(&journals)?.pop();
-        self.continues = newest.is_some_and(|(_, run)| run.ended == Some(Ended::Stopped));
+        self.continues = newest.is_some_and(|(_, run)| run.ended == Some(Ended::Stopped) && !run.moved);
         Ok(())
     }
 
     /// Records a plan and makes its changes. Nothing is written where there is nothing to change. What goes wrong is
     /// in the report; the outcome tells what was made all the same.
     pub fn commit(&self, report: &mut Report, plan: Plan) -> Outcome {
-        if plan.changes.is_empty() || self.global.dry_run {
+        let foreign = foreign(&plan);
+        if self.global.dry_run {
+            if let Some(what) = foreign {
+                report.warn("other-owner", format!("{what}: {AS_OWNER}"));
+            }
+            return Outcome::default();
+        }
+        if plan.changes.is_empty() {
+            return Outcome::default();
+        }
+        if let Some(what) = foreign {
+            report.fail(&anyhow::anyhow!(what).context(Hint::new(AS_OWNER)));
             return Outcome::default();
         }
         self.try_commit(report, plan).unwrap_or_else(|error| {
@@ -171,9 +182,31 @@ impl<'a> Session<'a> {
     }
 }
 
+const AS_OWNER: &str = "run it as the owner of these files, or as root";
+
+/// A file that undo, run by this user, could not give back to its owner. Bytecode may come back as anybody's.
+fn foreign(plan: &Plan) -> Option<String> {
+    let us = rustix::process::geteuid();
+    if us.is_root() {
+        return None;
+    }
+    let mut groups = rustix::process::getgroups().unwrap_or_default();
+    groups.push(rustix::process::getegid());
+    plan.changes.iter().filter(|change| !change.bytecode).find_map(|change| {
+        let Entry::File(file) = &change.before else { return None };
+        let (uid, gid) = (file.meta.uid, file.meta.gid);
+        let mine = uid == us.as_raw() && groups.iter().any(|group| group.as_raw() == gid);
+        let path = console::path(&plan.absolute(&change.at));
+        (!mine).then(|| {
+            format!("Permission denied: `{path}` belongs to {uid}:{gid}, and undo could not give it back")
+        })
+    })
+}
+
 /// A recorded run for the report.
 #[must_use]
-pub fn run_ref(record: &Record, run: &Run) -> RunRef {
+pub fn run_ref(run: &Run) -> RunRef {
+    let record = &run.record;
     let state = match (run.undoing, run.ended) {
         (true, _) => "undo-interrupted",
         (false, None) => "interrupted",
@@ -187,6 +220,8 @@ pub fn run_ref(record: &Record, run: &Run) -> RunRef {
         started: record.started.clone(),
         state: state.to_owned(),
         changes: record.plan.changes.len() as u64,
+        gone: 0,
+        moved_from: run.moved.then(|| record.site_packages.to_string_lossy().into_owned()),
     }
 }
 

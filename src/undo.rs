@@ -1,6 +1,7 @@
 //! Takes a recorded run back, newest change first, and tidies up after one that was interrupted. Works from what is
 //! on disk now: a path that is neither as before nor as after the run is left alone and named.
 
+mod gone;
 mod tidy;
 
 use std::ffi::OsStr;
@@ -14,6 +15,7 @@ use crate::ground::{Ground, Swap, is_big, is_within, stage_name};
 use crate::held::{self, Seen};
 use crate::journal::{Ended, Journal, Record};
 use crate::model::{Change, Entry, FileEntry, Place, RelPath, Source};
+use crate::stat;
 
 pub use tidy::tidy;
 
@@ -24,6 +26,10 @@ pub struct Undone {
     pub restored: Vec<usize>,
     /// How many were as before already.
     pub already: usize,
+    /// Paths at which there is nothing to take back any more: see [`paths_gone`].
+    pub gone: Vec<PathBuf>,
+    /// Owner's files that stay, as the links that they were led to what is gone.
+    pub kept: Vec<PathBuf>,
     pub refused: Vec<Refused>,
 }
 
@@ -32,11 +38,19 @@ pub struct Undone {
 /// # Errors
 /// When something can't be read or written. What was restored until then stays so; call it again.
 pub fn undo(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::Result<Undone> {
-    check_roots(record, allowed)?;
-    let mut ground = Ground::open(record, journal)?;
+    let mut ground = ground_of(record, journal, allowed)?;
     journal.begin_undo(record)?;
     let mut undone = Undone::default();
+    let gone = gone::gone(&ground);
     for (index, change) in record.plan.changes.iter().enumerate().rev() {
+        if gone.paths.contains(&index) {
+            undone.gone.push(record.plan.absolute(&change.at));
+            continue;
+        }
+        if gone.kept.contains(&index) {
+            undone.kept.push(record.plan.absolute(&change.at));
+            continue;
+        }
         if ground.holds(&change.at, &change.before, change.seen.as_ref())? || is_original(&ground, change)? {
             undone.already += 1;
             continue;
@@ -58,6 +72,16 @@ pub fn undo(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::
         journal.settle(record, Ended::Partial)?
     }
     Ok(undone)
+}
+
+/// The paths of a run that went with a package which was uninstalled since.
+///
+/// # Errors
+/// When a root can't be opened, or is none of `allowed`.
+pub fn paths_gone(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let ground = ground_of(record, journal, allowed)?;
+    let changes = &record.plan.changes;
+    Ok(gone::gone(&ground).paths.into_iter().map(|index| record.plan.absolute(&changes[index].at)).collect())
 }
 
 /// Whether the very file that the run found is back. What it was linked to then may have been taken back as well, so
@@ -98,16 +122,30 @@ fn is_bytecode_of(file: &OsStr, source: &OsStr) -> bool {
     rest.is_some_and(|rest| rest.starts_with(b".") && rest.ends_with(b".pyc"))
 }
 
-/// A journal grants nothing: what it names must be where the tool would work anyway.
-fn check_roots(record: &Record, allowed: &[PathBuf]) -> anyhow::Result<()> {
-    match record.plan.roots.iter().find(|root| !is_within(root, allowed)) {
-        None => Ok(()),
-        Some(root) => {
-            Err(anyhow!("run {} changed `{}`, which is no part of this SDK now", record.id, root.display())
-                .context(Hint::new("name its place with --site-packages or --python"))
-                .context(Exit::Refused))
-        }
+/// A journal grants nothing: the run must have been made here, and what it names must be where the tool would work
+/// anyway. Nothing can be done below a root that isn't there.
+fn ground_of<'a>(
+    record: &'a Record,
+    journal: &'a Journal,
+    allowed: &[PathBuf],
+) -> anyhow::Result<Ground<'a>> {
+    let refused = |what: String, hint: &str| {
+        Err(anyhow!("run {} {what}", record.id).context(Hint::new(hint)).context(Exit::Refused))
+    };
+    if !journal.wrote(record) {
+        return refused(
+            format!("was made in `{}`, and this is a copy of that tree", record.site_packages.display()),
+            "type rocm-fixup undo before the tree is copied, or reinstall the packages here",
+        );
     }
+    let ground = Ground::open(record, journal)?;
+    if let Some(root) = ground.open_roots().find(|root| !is_within(root, allowed)) {
+        return refused(
+            format!("changed `{}`, which is no part of this SDK now", root.display()),
+            "name its place with --site-packages or --python",
+        );
+    }
+    Ok(ground)
 }
 
 /// Takes one change back if its path is as the run left it; `Some` says why not.
@@ -181,7 +219,7 @@ fn unavailable(ground: &Ground<'_>, change: &Change) -> anyhow::Result<Option<St
         (Some(digest), _) => {
             let open = ground.dir(other).and_then(|dir| dir.open(other.path.name()));
             let open = open.with_context(|| format!("can't read `{}`", path.display()))?;
-            let same = (!linked || held::meta_of(&open)? == *meta) && held::digest_of(&open)? == *digest;
+            let same = (!linked || stat::meta_of(&open)? == *meta) && held::digest_of(&open)? == *digest;
             if same { Ok(None) } else { changed }
         }
         // Never read: the time of the kept file must do, in seconds, which is what image layers keep of it.

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::*;
 
 fn side(path: &Path) -> Side {
-    Side { path: path.to_path_buf(), id: scan::file_id(&path.symlink_metadata().unwrap()) }
+    Side { path: path.to_path_buf(), id: stat::file_id(&path.symlink_metadata().unwrap()) }
 }
 
 fn pair(dir: &Path, name: &str, kept: &[u8], copy: &[u8]) -> Pair {

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::known::{Headers, Inode, Known};
+use super::known::{Headers, Inode, Known, inode};
 use super::owners::Owner;
-use crate::model::RelPath;
+use crate::model::{Place, RelPath};
 use crate::scan::FileRecord;
 
 /// Names that go together, sorted.
@@ -16,7 +16,7 @@ use crate::scan::FileRecord;
 pub struct Group<'a> {
     pub files: Vec<&'a FileRecord>,
     pub sonames: BTreeSet<Vec<u8>>,
-    /// The file that a sibling symlink with the same SONAME leads to already.
+    /// The file that a sibling symlink with the same SONAME leads to already, or that lies beside it in an owner's tree.
     pub linked: Option<Owner<'a>>,
 }
 
@@ -36,13 +36,23 @@ pub struct Sorted<'a> {
     pub rest: Vec<&'a FileRecord>,
 }
 
-/// Devel symlinks that lead to libraries, by the directory that they lie in: they are names of these there.
+/// Names of libraries that aren't files of the devel tree, by the directory that they are names in.
 #[derive(Debug, Default)]
 pub struct Symlinks<'a> {
-    /// Into an owner's file.
-    pub already: Vec<(&'a Path, Owner<'a>)>,
+    /// Owners' files of one size that a symlink leads to, or that lie (or will lie) beside it in an owner's tree.
+    already: HashMap<(&'a Path, u64), Vec<Owner<'a>>>,
+    seen: HashSet<(&'a Path, Place)>,
     /// To a file of the devel tree itself.
     pub inside: HashMap<Inode, Vec<&'a Path>>,
+}
+
+impl<'a> Symlinks<'a> {
+    /// Notes that `owner`'s file has a name in `directory`.
+    pub fn lead(&mut self, directory: &'a Path, owner: &Owner<'a>) {
+        if self.seen.insert((directory, owner.at.clone())) {
+            self.already.entry((directory, owner.file.id.size)).or_default().push(owner.clone());
+        }
+    }
 }
 
 /// What files of one group have in common.
@@ -66,27 +76,23 @@ pub fn sort<'a>(
     turns: impl Fn(&FileRecord) -> Vec<Inode>,
 ) -> Sorted<'a> {
     let mut sorted = Sorted::default();
-    let mut linked: HashMap<(&Path, u64), Vec<&Owner<'a>>> = HashMap::new();
-    for (directory, owner) in &symlinks.already {
-        linked.entry((directory, owner.file.id.size)).or_default().push(owner);
-    }
     let nodes: Vec<Node<'_, 'a>> = nodes
         .iter()
         .map(|(inode, files)| {
             let own = files.iter().map(|file| file.place.path.parent());
             let directories: BTreeSet<&Path> =
                 own.chain(symlinks.inside.get(inode).into_iter().flatten().copied()).collect();
-            let beside =
-                directories.iter().filter_map(|directory| linked.get(&(*directory, files[0].id.size)));
-            let beside = beside.flatten().copied().collect();
+            let mut beside = directories.iter().map(|directory| (*directory, files[0].id.size));
+            let beside = beside.any(|key| symlinks.already.contains_key(&key));
             Node { files, related: files.iter().any(|file| related(file)), beside, directories }
         })
         .collect();
     let near = near(&nodes);
 
-    let mut groups: Vec<(Group<'a>, bool)> = Vec::new();
+    let mut groups = Joined::default();
     let mut by_key: HashMap<Key<'a>, usize> = HashMap::new();
-    for Node { files, related, beside, directories } in nodes {
+    let mut by_soname: BySoname<'_, 'a> = HashMap::new();
+    for Node { files, related, directories, .. } in nodes {
         if !directories.iter().any(|directory| near.contains(directory)) {
             sorted.rest.extend(files);
             continue;
@@ -104,26 +110,28 @@ pub fn sort<'a>(
                 continue;
             }
         };
-        let at = groups.len();
-        groups.push((Group { files: files.clone(), ..Group::default() }, related));
+        let mut group = Group { files: files.clone(), ..Group::default() };
         let mut keys: Vec<Key<'a>> = files.iter().flat_map(|file| turns(file)).map(Key::Turned).collect();
         if let Some(soname) = soname {
-            let same = Headers::Library { soname: Some(soname.clone()) };
-            let mut beside =
-                beside.into_iter().filter(|owner| known.headers(owner.file).as_ref() == Some(&same));
-            groups[at].0.linked = beside.next().cloned();
+            let size = files[0].id.size;
+            group.linked = directories.iter().find_map(|directory| {
+                let owners = by_soname
+                    .entry((directory, size))
+                    .or_insert_with(|| sonames(symlinks.already.get(&(*directory, size)), known));
+                owners.get(&soname).map(|owner| (*owner).clone())
+            });
+            keys.extend(group.linked.iter().filter(|o| o.reversed).map(|o| Key::Turned(inode(o.file))));
             keys.extend(directories.into_iter().map(|directory| Key::Soname(directory, soname.clone())));
-            groups[at].0.sonames.insert(soname);
+            group.sonames.insert(soname);
         }
+        let at = groups.add(group, related);
         for key in keys {
-            let before = by_key.insert(key, at);
-            if let Some(before) = before.filter(|&before| before != at) {
-                join(&mut groups, before, at);
-                by_key.values_mut().filter(|group| **group == before).for_each(|group| *group = at);
+            if let Some(before) = by_key.insert(key, at) {
+                groups.join(before, at);
             }
         }
     }
-    for (mut group, related) in groups {
+    for (mut group, related) in groups.all {
         group.files.sort_by_key(|file| &file.place);
         if related || group.linked.is_some() {
             sorted.groups.push(group);
@@ -136,39 +144,84 @@ pub fn sort<'a>(
     sorted
 }
 
-/// Empties group `from` into group `to`.
-fn join(groups: &mut [(Group<'_>, bool)], from: usize, to: usize) {
-    let (group, related) = std::mem::take(&mut groups[from]);
-    let target = &mut groups[to];
-    target.0.files.extend(group.files);
-    target.0.sonames.extend(group.sonames);
-    target.0.linked = target.0.linked.take().or(group.linked);
-    target.1 |= related;
+/// The first of the owners' files with each SONAME.
+type BySoname<'s, 'a> = HashMap<(&'a Path, u64), HashMap<Vec<u8>, &'s Owner<'a>>>;
+
+fn sonames<'s, 'a>(owners: Option<&'s Vec<Owner<'a>>>, known: &mut Known) -> HashMap<Vec<u8>, &'s Owner<'a>> {
+    let mut found = HashMap::new();
+    for owner in owners.into_iter().flatten() {
+        if let Some(Headers::Library { soname: Some(soname) }) = known.headers(owner.file) {
+            found.entry(soname).or_insert(owner);
+        }
+    }
+    found
+}
+
+/// Groups that grow together: each is emptied into another at most as often as its size doubles.
+#[derive(Default)]
+struct Joined<'a> {
+    /// With whether a file of it is related to an owner's. Those that were emptied stay, to keep the numbers.
+    all: Vec<(Group<'a>, bool)>,
+    /// Where the files of a group are now; itself if it is there still.
+    now: Vec<usize>,
+}
+
+impl<'a> Joined<'a> {
+    fn add(&mut self, group: Group<'a>, related: bool) -> usize {
+        self.now.push(self.all.len());
+        self.all.push((group, related));
+        self.all.len() - 1
+    }
+
+    fn find(&mut self, mut at: usize) -> usize {
+        while self.now[at] != at {
+            self.now[at] = self.now[self.now[at]];
+            at = self.now[at];
+        }
+        at
+    }
+
+    fn join(&mut self, one: usize, other: usize) {
+        let (one, other) = (self.find(one), self.find(other));
+        if one == other {
+            return;
+        }
+        let larger = self.all[one].0.files.len() >= self.all[other].0.files.len();
+        let (to, from) = if larger { (one, other) } else { (other, one) };
+        self.now[from] = to;
+        let (group, related) = std::mem::take(&mut self.all[from]);
+        let target = &mut self.all[to];
+        target.0.files.extend(group.files);
+        target.0.sonames.extend(group.sonames);
+        let linked = [target.0.linked.take(), group.linked].into_iter().flatten();
+        target.0.linked = linked.min_by(|a, b| a.at.cmp(&b.at));
+        target.1 |= related;
+    }
 }
 
 /// One inode of the devel tree.
 struct Node<'n, 'a> {
     files: &'n Vec<&'a FileRecord>,
     related: bool,
-    /// Owners' files of the same size that a symlink beside one of the names leads to.
-    beside: Vec<&'n Owner<'a>>,
+    /// An owner's file of the same size has a name in one of the directories.
+    beside: bool,
     directories: BTreeSet<&'a Path>,
 }
 
 /// Directories in which a name may belong to something that is merged: those of files with an owner, and of what can
 /// hang together with these.
 fn near<'a>(nodes: &[Node<'_, 'a>]) -> HashSet<&'a Path> {
-    let mut near: HashSet<&Path> = HashSet::new();
-    let mut waiting: Vec<&Node<'_, 'a>> = nodes.iter().collect();
-    loop {
-        let touches = |node: &&Node<'_, 'a>| {
-            node.related || !node.beside.is_empty() || node.directories.iter().any(|d| near.contains(d))
-        };
-        let (found, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(touches);
-        if found.is_empty() {
-            return near;
-        }
-        near.extend(found.into_iter().flat_map(|node| node.directories.iter().copied()));
-        waiting = rest;
+    let mut there: HashMap<&Path, Vec<usize>> = HashMap::new();
+    for (at, node) in nodes.iter().enumerate() {
+        node.directories.iter().for_each(|directory| there.entry(directory).or_default().push(at));
     }
+    let mut near: HashSet<&Path> = HashSet::new();
+    let starts = |at: &usize| nodes[*at].related || nodes[*at].beside;
+    let mut waiting: Vec<usize> = (0..nodes.len()).filter(starts).collect();
+    while let Some(at) = waiting.pop() {
+        for directory in nodes[at].directories.iter().filter(|directory| near.insert(directory)) {
+            waiting.extend(&there[directory]);
+        }
+    }
+    near
 }

@@ -1,19 +1,19 @@
 //! The rules of facts.md section 4 for one devel tree after another: what is merged, left alone, or in conflict.
 //! No I/O: what isn't known yet is asked of `Known` and left out until it is.
 
-use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
 
 use super::aliases::{self, Group};
 use super::device::{self, Device};
 use super::encode::{self, Member};
 use super::known::{Headers, Inode, Known, Names, inode};
-use super::observe::in_tests;
+use super::observe::{in_tests, tarballs};
 use super::owners::{Owner, Owners, is_library};
 use super::{DedupPlan, Options, Reason, Trouble, rights};
 use crate::compare::Verdict;
 use crate::model::{Meta, Place, RelPath, Role};
-use crate::scan::{FileRecord, Inventory, Kind, Leads, is_program_path};
+use crate::scan::{FileRecord, Inventory, Kind, is_below_lib, is_program_path};
 
 /// Everything that is known says what is to be done; `known` afterwards has the questions that are still open.
 pub fn decide(inventory: &Inventory, device: &Device, options: &Options, known: &mut Known) -> DedupPlan {
@@ -45,23 +45,6 @@ fn names(inventory: &Inventory) -> Names<'_> {
         names.entry(inode(file)).or_default().insert(&file.place);
     }
     names
-}
-
-/// Reports tarballs that are still there, and names the site-packages whose devel tree can't be trusted for that.
-fn tarballs<'a>(inventory: &'a Inventory, out: &mut DedupPlan) -> HashSet<&'a Path> {
-    let mut waiting = HashSet::new();
-    for tarball in &inventory.tarballs {
-        let site = tarball.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
-        let tree = inventory.trees.iter().find(|tree| tree.role == Role::Devel && tree.site_packages == site);
-        let (reason, what) = match tree {
-            Some(_) => (Trouble::HalfExpanded, "was expanded in part only"),
-            None => (Trouble::Unexpanded, "is not expanded yet"),
-        };
-        let detail = format!("the devel package {what}: run `rocm-sdk init` first, in the same RUN");
-        out.refuse(tarball.clone(), tree.map(|tree| tree.path.clone()), reason, detail);
-        waiting.insert(site);
-    }
-    waiting
 }
 
 /// One devel tree with all that is needed to decide on it.
@@ -105,15 +88,19 @@ impl<'a> Site<'a, '_> {
             }
         }
         self.other_library();
+        self.odd_names();
         let owners = &self.owners;
         // A copy under none of the owner's names (`libX.so.1.2.3`, where the owner has `libX.so.1`) is one all the same
         // if its SONAME says so; a symlink under the owner's name may lead to it, as after `ldconfig`.
         let nameless =
             |files: &&Vec<&FileRecord>| files.iter().all(|file| owners.twins(&file.place.path).is_empty());
+        let mut looked = HashSet::new();
         for file in candidates.values().filter(nameless).flatten() {
             let directory = file.place.path.parent();
-            let beside = owners.beside(directory, file.id.size).iter();
-            symlinks.already.extend(beside.map(|owner| (directory, owner.clone())));
+            if looked.insert((directory, file.id.size)) {
+                let beside = owners.beside(directory, file.id.size).iter();
+                beside.for_each(|owner| symlinks.lead(directory, owner));
+            }
         }
         let related = |file: &FileRecord| {
             let linked = owners.same_inode(file, false).chain(owners.same_inode(file, true)).next().is_some();
@@ -121,7 +108,7 @@ impl<'a> Site<'a, '_> {
         };
         let turns = |file: &FileRecord| {
             let twins = owners.twins(&file.place.path).iter().filter(|twin| twin.reversed);
-            owners.same_inode(file, true).chain(twins).map(|owner| inode(owner.file)).collect()
+            owners.same_inode(file, true).take(1).chain(twins).map(|owner| inode(owner.file)).collect()
         };
         let sorted = aliases::sort(&candidates, &symlinks, self.known, related, turns);
         for group in &sorted.groups {
@@ -144,26 +131,6 @@ impl<'a> Site<'a, '_> {
         device::decide(self, self.root);
     }
 
-    /// A symlink under the owner's name to a file of the devel tree that can't be the same library.
-    fn other_library(&mut self) {
-        for link in self.files() {
-            let Kind::Symlink { leads: Leads::To(end), .. } = &link.kind else { continue };
-            let end = self.inventory.place_of(end).and_then(|end| self.inventory.files.get(&end));
-            let Some(end) = end.filter(|end| end.kind == Kind::File && end.place.root == self.root) else {
-                continue;
-            };
-            let twins = self.owners.twins(&link.place.path);
-            let other = |owner: &Owner<'_>| !owner.reversed && owner.file.id.size != end.id.size;
-            if below_lib(&link.place.path) && !twins.is_empty() && twins.iter().all(other) {
-                let (path, owner) =
-                    (self.inventory.absolute(&link.place), self.inventory.absolute(&twins[0].at));
-                let end = self.inventory.absolute(&end.place);
-                let detail = format!("a symlink to `{}`, which has another size", end.display());
-                self.out.refuse(path, Some(owner), Trouble::Content, detail);
-            }
-        }
-    }
-
     pub(super) fn files(&self) -> impl Iterator<Item = &'a FileRecord> + use<'a> {
         let root = self.root;
         self.inventory.files.values().filter(move |file| file.place.root == root)
@@ -175,6 +142,8 @@ impl<'a> Site<'a, '_> {
         let mut orphans: Vec<&'a FileRecord> = Vec::new();
         let mut troubles = Vec::new();
         let mut kept = Vec::new();
+        // All questions are asked before waiting for answers: one a round would make as many rounds as there are names.
+        let mut open = false;
         for &file in &group.files {
             if self.options.keep_hard_links
                 && let Some(owner) = self.owners.same_inode(file, false).next()
@@ -185,19 +154,25 @@ impl<'a> Site<'a, '_> {
             match self.owner_of(file, group) {
                 Answer::Owner(owner) => members.push(Member { file, owner }),
                 Answer::Nobody => orphans.push(file),
-                Answer::Open => return,
+                Answer::Open => open = true,
                 Answer::Trouble(other, reason, detail) => troubles.push((file, other, reason, detail)),
             }
         }
+        if open {
+            return;
+        }
         let primary = members.iter().find(|m| group.has_soname(&m.file.place.path)).or(members.first());
         let primary = primary.map(|member| &member.owner).or(kept.first().map(|kept| &kept.1));
-        let primary = primary.or(group.linked.as_ref()).cloned();
+        let linked = group.linked.as_ref().map(|owner| self.turned(owner.clone(), group));
+        let primary = primary.cloned().or(linked);
+        let mut own: HashMap<Inode, Owner<'a>> = HashMap::new();
+        for member in &members {
+            own.entry(inode(member.file)).or_insert_with(|| member.owner.clone());
+        }
         for file in orphans.iter().copied() {
-            let own =
-                members.iter().find(|member| inode(member.file) == inode(file)).map(|m| m.owner.clone());
-            let Some(owner) = own.or_else(|| primary.clone()) else { continue };
+            let Some(owner) = own.get(&inode(file)).or(primary.as_ref()).cloned() else { continue };
             match self.known.verdict(owner.file, file, self.options.hash) {
-                None => return,
+                None => open = true,
                 Some(Verdict::Equal { .. }) => members.push(Member { file, owner }),
                 Some(other) => {
                     let (reason, detail) = trouble(&other, Trouble::AliasContent);
@@ -207,13 +182,16 @@ impl<'a> Site<'a, '_> {
         }
         for member in &members {
             match self.refusal(member) {
-                None => return,
+                None => open = true,
                 Some(None) => {}
                 Some(Some((reason, detail))) => {
                     let owner = self.inventory.absolute(&member.owner.at);
                     troubles.push((member.file, Some(owner), reason, detail));
                 }
             }
+        }
+        if open {
+            return;
         }
         for (file, _) in kept {
             let path = self.inventory.absolute(&file.place);
@@ -239,10 +217,8 @@ impl<'a> Site<'a, '_> {
     /// Same inode first, then the first equal twin, then an owner's symlink that leads here.
     fn owner_of(&mut self, file: &'a FileRecord, group: &Group<'a>) -> Answer<'a> {
         let path = &file.place.path;
-        let mut same: Vec<&Owner<'a>> = self.owners.same_inode(file, false).collect();
-        same.sort_by_key(|owner| owner.at.path != *path);
-        if let Some(owner) = same.first() {
-            return Answer::Owner((*owner).clone());
+        if let Some(owner) = self.owners.same_inode(file, false).min_by_key(|owner| owner.at.path != *path) {
+            return Answer::Owner(owner.clone());
         }
         let twins = self.owners.twins(path).to_vec();
         let mut first = None;
@@ -274,7 +250,11 @@ impl<'a> Site<'a, '_> {
     /// Why the owner's file can't stand for the copy; `None` while it isn't known.
     fn refusal(&mut self, member: &Member<'a>) -> Option<Option<(Trouble, String)>> {
         let (file, owner) = (member.file, &member.owner);
-        let (copy, kept) = (self.meta(file)?, self.meta(owner.file)?);
+        if let Some(reason) = self.mounted(file).or_else(|| self.mounted(owner.file)) {
+            return Some(Some(reason));
+        }
+        let (copy, kept) = (self.meta(file), self.meta(owner.file));
+        let (copy, kept) = (copy?, kept?);
         let reason = match (copy, kept) {
             (Err(error), _) | (_, Err(error)) => return Some(Some((Trouble::Unreadable, error))),
             (Ok(copy), Ok(kept)) if inode(file) != inode(owner.file) => rights::refusal(&copy, &kept),
@@ -282,6 +262,14 @@ impl<'a> Site<'a, '_> {
         };
         let reason = reason.or_else(|| rights::unreachable(self.inventory, &file.place, &owner.at));
         Some(reason.map(|reason| (Trouble::Metadata, reason)))
+    }
+
+    /// A link from or to what lies on a mount would lead nowhere where that isn't mounted, as in the finished image.
+    pub fn mounted(&self, file: &FileRecord) -> Option<(Trouble, String)> {
+        let path = self.inventory.absolute(&file.place);
+        let detail =
+            || format!("`{}` lies on a mount inside of its tree: unmount that first", path.display());
+        file.mounted.then(|| (Trouble::Mounted, detail()))
     }
 
     /// A file's metadata with its extended attributes; `None` while these aren't known.
@@ -305,8 +293,7 @@ pub fn trouble(verdict: &Verdict, unequal: Trouble) -> (Trouble, String) {
     }
 }
 
-/// Below `lib*/` of the tree.
-fn below_lib(path: &RelPath) -> bool {
-    let top = path.parent().components().next();
-    top.is_some_and(|top| top.as_os_str().as_encoded_bytes().starts_with(b"lib"))
+/// In a directory below `lib*/` of the tree, or in that itself.
+pub fn below_lib(path: &RelPath) -> bool {
+    is_below_lib(path.parent())
 }

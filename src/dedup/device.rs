@@ -119,6 +119,10 @@ fn remake(site: &mut Site<'_, '_>, kept: &FileRecord, files: Vec<&FileRecord>) {
         }
     }
     for file in &files {
+        if let Some((reason, detail)) = site.mounted(file).or_else(|| site.mounted(kept)) {
+            troubles.push((inventory.absolute(&file.place), reason, detail));
+            continue;
+        }
         let reason = match site.known.verdict(kept, file, site.options.hash) {
             None => return,
             Some(Verdict::Equal { .. }) => match (site.meta(file), site.meta(kept)) {

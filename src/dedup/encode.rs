@@ -3,10 +3,10 @@
 //! Undo walks the changes backwards. So of several names on one inode, the last change brings the file back and each
 //! earlier one links to the name after it: the hard links come back as they were.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::decide::Site;
-use super::known::inode;
+use super::known::{Inode, inode};
 use super::owners::Owner;
 use super::{Linked, Was, links};
 use crate::model::{Change, Digest, Entry, FileEntry, Meta, Place, Source};
@@ -36,12 +36,15 @@ pub fn merge<'a>(site: &mut Site<'a, '_>, mut members: Vec<Member<'a>>) {
     for (at, file) in &turned {
         turn(site, at, file, group);
     }
+    let moved: HashMap<Inode, &Place> = turned.iter().rev().map(|(at, file)| (inode(file), *at)).collect();
     let mut inodes: Vec<Vec<&Member<'a>>> = Vec::new();
+    let mut index: HashMap<Inode, usize> = HashMap::new();
     for member in &members {
-        match inodes.iter_mut().find(|names| inode(names[0].file) == inode(member.file)) {
-            Some(names) => names.push(member),
-            None => inodes.push(vec![member]),
+        let at = *index.entry(inode(member.file)).or_insert(inodes.len());
+        if at == inodes.len() {
+            inodes.push(Vec::new());
         }
+        inodes[at].push(member);
     }
     for names in &inodes {
         // An owner's name of the inode keeps it alive, also one that was turned: undo takes that back last.
@@ -52,7 +55,7 @@ pub fn merge<'a>(site: &mut Site<'a, '_>, mut members: Vec<Member<'a>>) {
                 Source::LinkTo(place.clone())
             } else if let Some(next) = names.get(at + 1) {
                 Source::LinkTo(next.file.place.clone())
-            } else if let Some((at, _)) = turned.iter().find(|(_, file)| inode(file) == inode(member.file)) {
+            } else if let Some(at) = moved.get(&inode(member.file)) {
                 // The file itself is there now, whatever this name is linked to.
                 Source::LinkTo((*at).clone())
             } else {
@@ -96,8 +99,9 @@ fn turn(site: &mut Site<'_, '_>, at: &Place, file: &FileRecord, group: u32) {
 
 /// How the last name of a split inode comes back: by a name of it that stays, or as a copy.
 fn last(site: &Site<'_, '_>, member: &Member<'_>, names: &[&Member<'_>]) -> Source {
+    let gone: HashSet<&Place> = names.iter().map(|name| &name.file.place).collect();
     let stays = site.names.get(&inode(member.file)).into_iter().flatten();
-    let mut stays = stays.filter(|place| names.iter().all(|name| name.file.place != ***place));
+    let mut stays = stays.filter(|place| !gone.contains(**place));
     match stays.next() {
         Some(place) => Source::LinkTo((*place).clone()),
         None => Source::CopyOf(member.owner.at.clone()),

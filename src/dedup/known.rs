@@ -9,7 +9,8 @@ use super::{Progress, Reads};
 use crate::compare::{self, Counters, Pair, Side, Verdict};
 use crate::elf;
 use crate::model::{Digest, Place, Xattr};
-use crate::scan::{self, FileRecord, Inventory};
+use crate::scan::{FileRecord, Inventory};
+use crate::stat;
 
 /// Device and inode.
 pub type Inode = (u64, u64);
@@ -117,7 +118,7 @@ impl Known {
             self.headers.insert(inode, read_headers(inventory, &place));
         }
         for (inode, place) in wanted.xattrs {
-            let read = scan::open_regular(&inventory.absolute(&place)).and_then(|file| scan::xattrs(&file));
+            let read = stat::open_regular(&inventory.absolute(&place)).and_then(|file| stat::xattrs(&file));
             self.xattrs.insert(inode, read.map_err(|error| error.to_string()));
         }
         self.compare(inventory, wanted.pairs, hash, progress);
@@ -168,11 +169,11 @@ impl Known {
 
 fn read_headers(inventory: &Inventory, place: &Place) -> Headers {
     let read = || -> io::Result<Headers> {
-        let file = scan::open_regular(&inventory.absolute(place))?;
+        let file = stat::open_regular(&inventory.absolute(place))?;
         let same = inventory
             .files
             .get(place)
-            .is_some_and(|record| file.metadata().is_ok_and(|now| scan::file_id(&now) == record.id));
+            .is_some_and(|record| file.metadata().is_ok_and(|now| stat::file_id(&now) == record.id));
         if !same {
             return Err(io::Error::other("it has changed since it was looked at"));
         }

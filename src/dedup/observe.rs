@@ -2,14 +2,35 @@
 //! alone. Plans no change. No I/O.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use super::aliases::Symlinks;
-use super::decide::Site;
+use super::decide::{Site, below_lib};
 use super::known::inode;
 use super::owners::{Owner, is_library};
-use super::{Reason, Trouble, links};
+use super::{DedupPlan, Reason, Trouble, links};
 use crate::model::{Place, RelPath, Role};
-use crate::scan::{FileRecord, Kind, Leads};
+use crate::scan::{FileRecord, Inventory, Kind, Leads, is_below_lib};
+
+/// Reports tarballs that are still there, and names the site-packages whose devel tree can't be trusted for that.
+pub fn tarballs<'a>(inventory: &'a Inventory, out: &mut DedupPlan) -> HashSet<&'a Path> {
+    let mut waiting = HashSet::new();
+    for tarball in &inventory.tarballs {
+        let site = tarball.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+        let tree = inventory.trees.iter().find(|tree| tree.role == Role::Devel && tree.site_packages == site);
+        let (reason, what) = match tree {
+            Some(_) => (Trouble::HalfExpanded, "was expanded in part only"),
+            None => (Trouble::Unexpanded, "is not expanded yet"),
+        };
+        let detail = format!("the devel package {what}: run `rocm-sdk init` first, in the same RUN");
+        out.refuse(tarball.clone(), tree.map(|tree| tree.path.clone()), reason, detail);
+        waiting.insert(site);
+    }
+    waiting
+}
+
+/// How many paths a note names.
+const NAMED: usize = 3;
 
 impl<'a> Site<'a, '_> {
     pub(super) fn versions(&mut self) {
@@ -22,7 +43,7 @@ impl<'a> Site<'a, '_> {
                 self.out.notes.push(format!("{} is {}, but {} is {}", a.name, a.version, b.name, b.version));
             }
         }
-        if self.files().next().is_none() {
+        if !self.files().any(|file| file.kind == Kind::File || is_library(&file.place.path)) {
             self.out.notes.push(format!("`{}` holds no libraries", devel.path.display()));
         }
     }
@@ -31,7 +52,7 @@ impl<'a> Site<'a, '_> {
     pub(super) fn symlinks(&mut self) -> Symlinks<'a> {
         let mut symlinks = Symlinks::default();
         let mut loops = HashSet::new();
-        let mut dangling = 0;
+        let mut dangling = Vec::new();
         let inventory = self.inventory;
         for file in self.files().filter(|file| is_library(&file.place.path)) {
             let Kind::Symlink { target, leads } = &file.kind else { continue };
@@ -44,7 +65,7 @@ impl<'a> Site<'a, '_> {
                     if self.owners.trees.contains(&end.place.root) {
                         self.out.already += 1;
                         let owner = Owner { at: end.place.clone(), file: end, reversed: false };
-                        symlinks.already.push((directory, owner));
+                        symlinks.lead(directory, &owner);
                     } else if end.place.root == self.root {
                         symlinks.inside.entry(inode(end)).or_default().push(directory);
                     }
@@ -56,15 +77,20 @@ impl<'a> Site<'a, '_> {
                         "symlinks that lead to each other: the content is gone; reinstall the packages";
                     self.out.refuse(path, Some(hop), Trouble::LinkLoop, detail);
                 }
-                Leads::Nowhere => dangling += 1,
+                Leads::Nowhere => dangling.push(&file.place.path),
                 Leads::Unknown(why) => {
                     self.out.notes.push(format!("can't follow `{}`: {why}", path.display()))
                 }
             }
         }
-        if dangling > 0 {
+        if !dangling.is_empty() {
             let tree = inventory.trees[self.root].path.display();
-            self.out.notes.push(format!("library links in `{tree}` that lead nowhere: {dangling}"));
+            let named: Vec<String> = dangling.iter().take(NAMED).map(|path| format!("`{path}`")).collect();
+            let more = if dangling.len() > NAMED { ", …" } else { "" };
+            let (count, named) = (dangling.len(), named.join(", "));
+            self.out
+                .notes
+                .push(format!("library links in `{tree}` that lead nowhere: {count} ({named}{more})"));
         }
         for file in self.owners.broken.iter().filter(|file| !loops.contains(&file.place)) {
             let Kind::Symlink { target, leads } = &file.kind else { continue };
@@ -78,6 +104,91 @@ impl<'a> Site<'a, '_> {
             self.out.refuse(path, Some(hop), reason, detail);
         }
         symlinks
+    }
+
+    /// A symlink under the owner's name to a file of the devel tree that can't be the same library.
+    pub(super) fn other_library(&mut self) {
+        for link in self.files() {
+            let Kind::Symlink { leads: Leads::To(end), .. } = &link.kind else { continue };
+            let end = self.inventory.place_of(end).and_then(|end| self.inventory.files.get(&end));
+            let Some(end) = end.filter(|end| end.kind == Kind::File && end.place.root == self.root) else {
+                continue;
+            };
+            let twins = self.owners.twins(&link.place.path);
+            let other = |owner: &Owner<'_>| !owner.reversed && owner.file.id.size != end.id.size;
+            if below_lib(&link.place.path) && !twins.is_empty() && twins.iter().all(other) {
+                let (path, owner) =
+                    (self.inventory.absolute(&link.place), self.inventory.absolute(&twins[0].at));
+                let end = self.inventory.absolute(&end.place);
+                let detail = format!("a symlink to `{}`, which has another size", end.display());
+                self.out.refuse(path, Some(owner), Trouble::Content, detail);
+            }
+        }
+    }
+
+    /// Names that ought to be a library that both have, and aren't: links out of the SDK, directories, pipes.
+    pub(super) fn odd_names(&mut self) {
+        let inventory = self.inventory;
+        for file in self.files().filter(|file| is_below_lib(file.place.path.as_path())) {
+            let path = &file.place.path;
+            let theirs = self.owners.trees.iter().map(|&root| Place { root, path: path.clone() });
+            let twin = theirs.clone().find(|place| self.is_there(place));
+            let odd = match &file.kind {
+                Kind::Symlink { leads: Leads::To(end), .. } => {
+                    twin.filter(|_| inventory.is_outside(end)).map(|twin| {
+                        (twin, Trouble::Outside, format!("a link out of the SDK, to `{}`", end.display()))
+                    })
+                }
+                Kind::Other if is_library(path) => twin.filter(|twin| !self.is_directory(twin)).map(|twin| {
+                    (
+                        twin,
+                        Trouble::NotAFile,
+                        "a directory, pipe or device, where the owner has a file".to_owned(),
+                    )
+                }),
+                Kind::File if is_library(path) && !in_tests(path) => theirs.clone().find_map(|twin| {
+                    let end = self.leads_out(&twin)?;
+                    let detail = format!("the owner's is a link out of the SDK, to `{}`", end.display());
+                    Some((twin, Trouble::Outside, detail))
+                }),
+                _ => None,
+            };
+            if let Some((twin, reason, detail)) = odd {
+                self.out.refuse(
+                    inventory.absolute(&file.place),
+                    Some(inventory.absolute(&twin)),
+                    reason,
+                    detail,
+                );
+            }
+        }
+        // The owner's directory is a link, and devel has it as a directory.
+        for link in inventory.files.values().filter(|link| self.owners.trees.contains(&link.place.root)) {
+            let ours = Place { root: self.root, path: link.place.path.clone() };
+            let Some(end) = self.leads_out(&link.place).filter(|_| self.is_directory(&ours)) else {
+                continue;
+            };
+            let detail = format!("a link out of the SDK, to `{}`", end.display());
+            let (path, other) = (inventory.absolute(&link.place), inventory.absolute(&ours));
+            self.out.refuse(path, Some(other), Trouble::Outside, detail);
+        }
+    }
+
+    /// Where a link out of all trees ends.
+    fn leads_out(&self, place: &Place) -> Option<&'a Path> {
+        match &self.inventory.files.get(place)?.kind {
+            Kind::Symlink { leads: Leads::To(end), .. } if self.inventory.is_outside(end) => Some(end),
+            _ => None,
+        }
+    }
+
+    fn is_directory(&self, place: &Place) -> bool {
+        self.inventory.directories.contains_key(&(place.root, place.path.as_path().to_path_buf()))
+    }
+
+    fn is_there(&self, place: &Place) -> bool {
+        let file = self.inventory.files.get(place).is_some_and(|file| file.kind == Kind::File);
+        file || self.is_directory(place)
     }
 
     pub(super) fn program(&mut self, file: &'a FileRecord) {

@@ -61,6 +61,10 @@ impl<'a> Owners<'a> {
                 if end.place.root == devel {
                     let owner = Owner { at: place.clone(), file: end, reversed: true };
                     self.by_path.entry(&place.path).or_default().push(owner.clone());
+                    self.by_directory
+                        .entry((place.path.parent(), end.id.size))
+                        .or_default()
+                        .push(owner.clone());
                     self.by_inode.entry(inode(end)).or_default().push(owner);
                 } else if self.trees.contains(&end.place.root) {
                     let owner = Owner { at: end.place.clone(), file: end, reversed: false };
@@ -87,7 +91,7 @@ impl<'a> Owners<'a> {
         self.by_inode.get(&inode(file)).into_iter().flatten().filter(move |owner| owner.reversed == reversed)
     }
 
-    /// Files of that size in the same directory, whatever their names.
+    /// Files of that size in the same directory, whatever their names; also those that lie there once they are turned.
     pub fn beside(&self, directory: &'a Path, size: u64) -> &[Owner<'a>] {
         self.by_directory.get(&(directory, size)).map_or(&[], Vec::as_slice)
     }

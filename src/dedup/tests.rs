@@ -21,6 +21,7 @@ fn file(root: usize, path: &str, ino: u64) -> FileRecord {
         nlink: 1,
         meta: Meta { mode: 0o644, uid: 0, gid: 0, xattrs: Vec::new() },
         kind: Kind::File,
+        mounted: false,
     }
 }
 
@@ -134,4 +135,18 @@ fn unreadable_headers_and_attributes_are_conflicts() {
     known.xattrs.insert((1, 20), Err("I/O error".into()));
     let done = decided(&inventory, &mut known);
     assert_eq!((done.conflicts.len(), done.conflicts[0].reason), (1, Trouble::Unreadable));
+}
+
+#[test]
+fn what_lies_on_a_mount_is_not_merged() {
+    for mounted in [0, 1, 2] {
+        let mut files =
+            vec![file(0, "lib/libX.so.3", 10), file(1, "lib/libX.so.3", 20), file(1, "lib/libX.so", 20)];
+        files[mounted].mounted = true;
+        let (inventory, mut known) = inventory(files);
+        known.verdicts.insert(((1, 10), (1, 20)), Verdict::Equal { digest: None });
+        let plan = decided(&inventory, &mut known);
+        assert_eq!(plan.linked, [], "{mounted}");
+        assert_eq!(plan.conflicts[0].reason, Trouble::Mounted, "{:?}", plan.conflicts);
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::*;
-use crate::scan::open_regular;
+use crate::stat::open_regular;
 
 fn cc(dir: &Path, name: &str, source: &str, options: &[&str]) -> PathBuf {
     let (input, output) = (dir.join(format!("{name}.c")), dir.join(name));

@@ -3,19 +3,17 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use rustix::fs::{
-    CWD, Dir, FileType, Mode, OFlags, Stat, fgetxattr, fgetxattr_query, flistxattr, flistxattr_query, fstat,
-    openat,
-};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 
 use super::lint::SIZE_CAP;
-use crate::model::{FileId, Meta, RelPath, Xattr};
+use crate::model::{FileId, Meta, RelPath};
+use crate::stat;
 
 /// A regular file as one `open` and `fstat` saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +79,7 @@ fn found(root: &Path, path: &RelPath) -> Result<Found> {
         mode: opened.st_mode & 0o7777,
         uid: opened.st_uid,
         gid: opened.st_gid,
-        xattrs: xattrs(&fd).context("can't read its extended attributes")?,
+        xattrs: stat::xattrs(&fd).context("can't read its extended attributes")?,
     };
     let mut bytes = Vec::new();
     let mut file = File::from(fd).take(SIZE_CAP as u64 + 1);
@@ -89,7 +87,7 @@ fn found(root: &Path, path: &RelPath) -> Result<Found> {
     if bytes.len() > SIZE_CAP {
         return Ok(Found::Unfit(format!("the file is larger than {} MiB", SIZE_CAP >> 20)));
     }
-    Ok(Found::File(Seen { id: file_id(&opened), meta, links: opened.st_nlink, bytes }))
+    Ok(Found::File(Seen { id: stat::id_of(&opened), meta, links: opened.st_nlink, bytes }))
 }
 
 /// Opens a directory below the root one component at a time, so that a link in it is seen.
@@ -144,58 +142,6 @@ fn unfit(fd: &OwnedFd, stat: &Stat, path: &Path) -> Option<String> {
 fn target(link: &OwnedFd) -> String {
     let target = rustix::fs::readlinkat(link, "", Vec::new());
     target.map_or_else(|_| "?".to_owned(), |t| t.to_string_lossy().escape_debug().to_string())
-}
-
-fn file_id(stat: &Stat) -> FileId {
-    let nanoseconds = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
-    FileId {
-        dev: stat.st_dev,
-        ino: stat.st_ino,
-        size: u64::try_from(stat.st_size).unwrap_or(0),
-        mtime: nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64),
-        ctime: nanoseconds(stat.st_ctime, stat.st_ctime_nsec as i64),
-    }
-}
-
-/// All extended attributes of an open file, sorted by name; none where the file system has none.
-fn xattrs(fd: impl AsFd) -> Result<Vec<Xattr>> {
-    let names = match sized(|| flistxattr_query(&fd), |buffer| flistxattr(&fd, buffer)) {
-        Ok(names) => names,
-        Err(Errno::NOTSUP | Errno::NOSYS) => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
-    let mut out = Vec::new();
-    for name in names.split(|&b| b == 0).filter(|name| !name.is_empty()) {
-        let name = std::str::from_utf8(name).context("an attribute whose name is not UTF-8")?;
-        match sized(|| fgetxattr_query(&fd, name), |buffer| fgetxattr(&fd, name, buffer)) {
-            Ok(value) => out.push(Xattr { name: name.to_owned(), value }),
-            Err(Errno::NODATA) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    out.sort();
-    Ok(out)
-}
-
-/// Asks for the size, then for the bytes, until both agree.
-fn sized(
-    query: impl Fn() -> rustix::io::Result<usize>,
-    get: impl Fn(&mut [u8]) -> rustix::io::Result<usize>,
-) -> rustix::io::Result<Vec<u8>> {
-    loop {
-        let mut buffer = vec![0; query()?];
-        if buffer.is_empty() {
-            return Ok(buffer);
-        }
-        match get(&mut buffer) {
-            Ok(len) => {
-                buffer.truncate(len);
-                return Ok(buffer);
-            }
-            Err(Errno::RANGE) => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 /// The names in a directory below the root, sorted; none if it isn't there or is a link.

@@ -198,7 +198,8 @@ fn undone(page: &mut Page<'_>, undo: &Undo, dry_run: bool) {
     }
     let already =
         if undo.already > 0 { format!(", {} as before already", undo.already) } else { String::new() };
-    let text = format!("run {}: {}{already}", undo.runs.join(", "), count(undo.restored, "path"));
+    let gone = if undo.gone > 0 { format!(", {} gone", undo.gone) } else { String::new() };
+    let text = format!("run {}: {}{already}{gone}", undo.runs.join(", "), count(undo.restored, "path"));
     page.colored(if dry_run { "to undo" } else { "undone" }, if dry_run { YELLOW } else { GREEN }, &text);
 }
 

@@ -150,6 +150,8 @@ pub struct Undo {
     pub restored: u64,
     /// Paths that were as before the run already.
     pub already: u64,
+    /// Paths that are gone with an uninstalled package: there was nothing to take back.
+    pub gone: u64,
     pub refused: Vec<Conflict>,
 }
 
@@ -158,9 +160,13 @@ pub struct RunRef {
     pub id: String,
     pub command: String,
     pub started: String,
-    /// complete, partial or interrupted.
+    /// complete, partial, stopped, interrupted or undo-interrupted.
     pub state: String,
     pub changes: u64,
+    /// How many of these are gone with an uninstalled package.
+    pub gone: u64,
+    /// The site-packages directory that the run was made in, where this is a copy of it; else null.
+    pub moved_from: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]

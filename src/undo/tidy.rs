@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 
-use super::{check_roots, step};
+use super::{ground_of, step};
 use crate::error::{Exit, Hint};
 use crate::fsops;
 use crate::ground::{Ground, stage_name};
@@ -19,8 +19,7 @@ use crate::model::{Change, Entry, Place, Source};
 /// # Errors
 /// When a staged name holds something that is neither the old nor the new entry and can't be put back.
 pub fn tidy(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::Result<()> {
-    check_roots(record, allowed)?;
-    let mut ground = Ground::open(record, journal)?;
+    let mut ground = ground_of(record, journal, allowed)?;
     for (index, change) in record.plan.changes.iter().enumerate() {
         for undo in [false, true] {
             let stage = stage_name(&record.id, index, undo);

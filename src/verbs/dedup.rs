@@ -66,16 +66,18 @@ fn not_expanded(devel: &DevelState, told: &mut Dedup) -> bool {
     true
 }
 
-/// Files that earlier runs re-made as hard links, with the time that they got.
+/// Files that earlier runs re-made as hard links, with the time that they got. Both are still so in a copy of the tree.
 fn refreshed(session: &Session<'_>) -> anyhow::Result<HashSet<(PathBuf, i128)>> {
     let journals = session.journals()?;
     let mut found = HashSet::new();
-    for (_, run) in session.runs(&journals)? {
+    for (journal, run) in session.runs(&journals)? {
+        let (then, now) = (&run.record.site_packages, journals[journal].site_packages().path());
         let plan = &run.record.plan;
         let at = i128::from(run.record.started_second()) * 1_000_000_000;
         for change in &plan.changes {
             if matches!(&change.after, Entry::File(file) if file.source == Source::Refresh) {
-                found.insert((plan.absolute(&change.at), at));
+                let path = plan.absolute(&change.at);
+                found.insert((path.strip_prefix(then).map(|path| now.join(path)).unwrap_or(path), at));
             }
         }
     }
@@ -164,7 +166,7 @@ pub fn advise(session: &Session<'_>, report: &mut Report) {
             crate::report::human::mib(freed)
         ));
     }
-    if report.runs.iter().any(|run| run.state.contains("interrupted")) {
+    if report.runs.iter().any(|run| run.state.contains("interrupted") && run.moved_from.is_none()) {
         report.next.push("rocm-fixup dedup goes on from there, rocm-fixup undo takes it back".to_owned());
     }
     let reinstall =

@@ -12,7 +12,7 @@ use crate::error::{Exit, Hint};
 use crate::patch::lint::Origin;
 use crate::recipe::{self, Mistake, Recipe, SIZE_CAP, embedded};
 use crate::report::{Allowed, Report};
-use crate::scan::open_regular;
+use crate::stat::open_regular;
 
 /// The longest patch file that is read, bytes.
 const PATCH_CAP: u64 = 16 << 20;

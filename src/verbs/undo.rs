@@ -1,11 +1,15 @@
-//! `undo`: which recorded runs are taken back, and what the report says of it.
+//! `undo`: which recorded runs are taken back, and what the report says of them.
 
-use anyhow::{Context as _, anyhow};
+use std::path::PathBuf;
+
+use anyhow::anyhow;
 
 use crate::cli;
-use crate::error::Hint;
+use crate::console;
+use crate::error::{Hint, message};
+use crate::journal::Journal;
 use crate::report::{Report, Undo};
-use crate::session::Session;
+use crate::session::{Session, run_ref};
 use crate::undo;
 use crate::verbs::refusals;
 
@@ -31,18 +35,30 @@ pub fn undo(session: &mut Session<'_>, args: &cli::Undo, report: &mut Report) ->
     while let Some((journal, run)) = runs.pop() {
         let record = &run.record;
         if session.global.dry_run {
-            told.restored += record.plan.changes.len() as u64;
+            let gone = undo::paths_gone(record, &journals[journal], &allowed)?.len();
+            told.gone += gone as u64;
+            told.restored += (record.plan.changes.len() - gone) as u64;
         } else {
-            let undone = undo::undo(record, &journals[journal], &allowed)
-                .with_context(|| format!("can't undo run {}", record.id))
-                .map_err(|e| {
-                    e.context(Hint::new(
-                        "mend the cause and type rocm-fixup undo again: it goes on from here",
-                    ))
-                })?;
+            let undone = match undo::undo(record, &journals[journal], &allowed) {
+                Ok(undone) => undone,
+                Err(error) => {
+                    // The runs that were taken back before this one are told all the same.
+                    report.fail(&hinted(error.context(format!("can't undo run {}", record.id))));
+                    break;
+                }
+            };
             told.restored += undone.restored.len() as u64;
             told.already += undone.already as u64;
+            told.gone += undone.gone.len() as u64;
             told.refused.extend(refusals(&undone.refused));
+            report.notes.extend(gone(&record.id, &undone.gone, "there was nothing to take back at them"));
+            for path in &undone.kept {
+                let path = console::path(path);
+                report.notes.push(format!("`{path}` stays a file: the link that it was led to what is gone"));
+            }
+            if !undone.refused.is_empty() {
+                report.next.push(leave_it(&journals[journal], &record.id));
+            }
         }
         told.runs.push(record.id.clone());
         if !(args.all || (record.continues && args.id.is_none())) {
@@ -51,4 +67,60 @@ pub fn undo(session: &mut Session<'_>, args: &cli::Undo, report: &mut Report) ->
     }
     report.undo = Some(told);
     Ok(())
+}
+
+fn hinted(error: anyhow::Error) -> anyhow::Error {
+    if error.downcast_ref::<Hint>().is_some() {
+        return error;
+    }
+    error.context(Hint::new("mend the cause and type rocm-fixup undo again: it goes on from here"))
+}
+
+/// What to do where something changed since the run.
+fn leave_it(journal: &Journal, id: &str) -> String {
+    let path = console::path(&journal.path_of(id));
+    format!("reinstall what was changed, then rocm-fixup undo; or leave it so for good: rm {path}")
+}
+
+/// Puts the recorded runs into the report, with what stands in the way of taking them back.
+///
+/// # Errors
+/// When a journal is damaged or not to be trusted.
+pub fn recorded(session: &Session<'_>, report: &mut Report) -> anyhow::Result<()> {
+    let journals = session.journals()?;
+    let allowed = session.allowed();
+    for (journal, run) in session.runs(&journals)? {
+        let id = &run.record.id;
+        let mut told = run_ref(&run);
+        if let Some(home) = &told.moved_from {
+            report.notes.push(format!(
+                "run {id} was made in `{home}`, and this is a copy of that tree: what it did holds here too, but undo \
+                 can't take it back here"
+            ));
+        } else {
+            match undo::paths_gone(&run.record, &journals[journal], &allowed) {
+                Ok(paths) => {
+                    told.gone = paths.len() as u64;
+                    report.notes.extend(gone(
+                        id,
+                        &paths,
+                        "rocm-fixup undo takes back what is left of the run",
+                    ));
+                }
+                Err(error) => report.notes.push(format!("undo can't take it back: {}", message(&error))),
+            }
+        }
+        report.runs.push(told);
+    }
+    Ok(())
+}
+
+/// One sentence on the paths that are gone, naming some.
+fn gone(id: &str, paths: &[PathBuf], then: &str) -> Option<String> {
+    let (first, more) = (paths.first()?, paths.len() - 1);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!(
+        "of run {id}, `{}`{more} went away with what was uninstalled since; {then}",
+        console::path(first)
+    ))
 }

@@ -6,10 +6,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use rocm_fixup::apply::{Outcome, apply};
-use rocm_fixup::held::{Root, Seen, meta_of};
+use rocm_fixup::held::{Root, Seen};
 use rocm_fixup::journal::{Ended, Journal};
 use rocm_fixup::model::{Change, Digest, Entry, FileEntry, FileId, Place, Plan, RelPath, Source};
-use rocm_fixup::undo::undo;
+use rocm_fixup::stat::meta_of;
+use rocm_fixup::undo::{tidy, undo};
 
 use crate::snapshot::snapshot;
 
@@ -287,8 +288,17 @@ fn a_journal_of_another_tree_or_with_foreign_roots_grants_nothing() {
     let copy =
         std::process::Command::new("cp").arg("-a").arg(site.at(".rocm-fixup")).arg(&other.path).status();
     assert!(copy.unwrap().success());
-    let error = other.journal().runs().unwrap_err();
-    assert!(rocm_fixup::error::message(&error).contains("was written for"), "{error:?}");
+    let run = other.journal().runs().unwrap().pop().unwrap();
+    assert!(run.moved);
+    let allowed = [site.path.clone(), other.path.clone()];
+    for refused in [
+        undo(&run.record, &other.journal(), &allowed).map(drop),
+        tidy(&run.record, &other.journal(), &allowed),
+    ] {
+        let error = refused.unwrap_err();
+        assert!(rocm_fixup::error::message(&error).contains("is a copy of that tree"), "{error:?}");
+        assert_eq!(rocm_fixup::error::exit_of(&error), rocm_fixup::error::Exit::Refused);
+    }
 
     let journal = site.journal();
     let run = journal.runs().unwrap().pop().unwrap();

@@ -20,7 +20,7 @@ fn on(tree: &SdkTree, args: &[&str]) -> Output {
     tool(args).arg("--site-packages").arg(&tree.site_packages).output().unwrap()
 }
 
-fn json(output: &Output) -> Value {
+pub fn json(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(&text)
         .unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&output.stderr)))

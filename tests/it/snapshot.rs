@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rocm_fixup::model::{Digest, Xattr};
-use rocm_fixup::scan;
+use rocm_fixup::stat;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
@@ -34,8 +34,8 @@ pub fn snapshot(top: &Path) -> Snapshot {
         let kind = metadata.file_type();
         let (mut xattrs, mut content, mut same_as) = (Vec::new(), None, None);
         if kind.is_file() {
-            let file = scan::open_regular(entry.path()).unwrap();
-            xattrs = scan::xattrs(&file).unwrap();
+            let file = stat::open_regular(entry.path()).unwrap();
+            xattrs = stat::xattrs(&file).unwrap();
             content = Some(Digest::of(&std::fs::read(entry.path()).unwrap()));
             let known = first.entry((metadata.dev(), metadata.ino())).or_insert_with(|| path.clone());
             same_as = (*known != path).then(|| known.clone());

@@ -1,0 +1,142 @@
+//! The way of a report to its readers: to stdout or to files, none of which may be the SDK's. Decides nothing else.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow};
+
+use crate::cli::{Format, Global, Output};
+use crate::console::{self, Console};
+use crate::error::{Exit, Hint};
+use crate::ground::is_within;
+use crate::journal::DIRECTORY;
+use crate::model::Tree;
+use crate::report::{Report, Warning, github, human, json};
+use crate::{discover, fsops};
+
+/// Refuses outputs that would overwrite each other or the SDK, before anything is done.
+///
+/// # Errors
+/// Exit 2.
+pub fn check(outputs: &[Output]) -> anyhow::Result<()> {
+    let mut seen = HashSet::new();
+    for file in outputs.iter().filter_map(|output| output.file.as_ref()) {
+        let physical = physical(file);
+        // A pipe or terminal takes several, one after the other.
+        let special = physical.metadata().is_ok_and(|meta| !meta.is_file());
+        if !special && !seen.insert(physical.clone()) {
+            return Err(usage(format!("two reports would go to `{}`", file.display()), "name another file"));
+        }
+        let ours = |path: &Path| path.components().any(|part| is_ours(part.as_os_str()));
+        // As it is spelled, and where that leads: a tree may be a link to somewhere else.
+        if ours(file) || ours(&physical) {
+            return Err(in_the_sdk(file));
+        }
+    }
+    Ok(())
+}
+
+/// The same for trees that lie under other names.
+///
+/// # Errors
+/// Exit 2.
+pub fn check_trees(outputs: &[Output], trees: &[Tree]) -> anyhow::Result<()> {
+    let trees: Vec<PathBuf> = trees.iter().map(|tree| tree.path.clone()).collect();
+    let mut files = outputs.iter().filter_map(|output| output.file.as_ref());
+    files.find(|file| is_within(&physical(file), &trees)).map_or(Ok(()), |file| Err(in_the_sdk(file)))
+}
+
+fn is_ours(name: &OsStr) -> bool {
+    discover::is_tree_name(name) || name.as_bytes() == DIRECTORY.as_bytes()
+}
+
+fn in_the_sdk(file: &Path) -> anyhow::Error {
+    let what = format!("the report `{}` would be written into the SDK or its journal", file.display());
+    usage(what, "name a file elsewhere, such as one in /tmp")
+}
+
+fn usage(what: String, hint: &str) -> anyhow::Error {
+    anyhow!(what).context(Hint::new(hint)).context(Exit::Usage)
+}
+
+/// Where a file lies, or will lie, without links on the way as far as that can be told.
+fn physical(file: &Path) -> PathBuf {
+    if let Ok(physical) = file.canonicalize() {
+        return physical;
+    }
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = parent.canonicalize().unwrap_or_else(|_| parent.to_path_buf());
+    file.file_name().map_or_else(|| file.to_path_buf(), |name| parent.join(name))
+}
+
+/// The exit code is settled first; then every format says the same.
+#[must_use]
+pub fn publish(report: &mut Report, console: &Console, global: &Global) -> Exit {
+    for name in global.skip.iter().filter(|name| !report.skipped.contains(name)) {
+        report.warnings.push(Warning {
+            name: "unused-skip".to_owned(),
+            text: format!("--skip {name} names nothing that this command would do"),
+        });
+    }
+    let mut exit = report.exit();
+    report.exit_code = exit as u8;
+    let default = [Output { format: global.format.unwrap_or(Format::Human), file: None }];
+    let outputs = if global.output.is_empty() { &default[..] } else { &global.output };
+    for output in outputs {
+        if let Err(error) = deliver(report, output, console, global) {
+            Console::error(&error.context("can't deliver the report"));
+            exit = if exit == Exit::Done { Exit::Failed } else { exit };
+        }
+    }
+    if let Some(trouble) = &report.error {
+        console.trouble(&trouble.message, trouble.hint.as_deref());
+    }
+    exit
+}
+
+fn deliver(report: &Report, output: &Output, console: &Console, global: &Global) -> anyhow::Result<()> {
+    if output.format == Format::Github {
+        return to_github(report, output, console);
+    }
+    let text = match output.format {
+        Format::Human if global.quiet && output.file.is_none() => return Ok(()),
+        Format::Json => json::render(report)?,
+        _ => human::render(
+            report,
+            human::Look {
+                no_truncate: global.no_truncate,
+                verbose: global.verbose > 0,
+                width: Console::width().filter(|_| output.file.is_none()),
+                alone: output.file.is_some(),
+            },
+        ),
+    };
+    match &output.file {
+        None => Console::result(&text).context("can't write to stdout"),
+        Some(file) => {
+            let text = if output.format == Format::Human { console::plain(&text) } else { text };
+            fsops::write_report(file, text.as_bytes())
+                .with_context(|| format!("can't write `{}`", file.display()))
+        }
+    }
+}
+
+/// Annotations go to stdout, where the runner reads them; the table to the named file or to the step's summary.
+fn to_github(report: &Report, output: &Output, console: &Console) -> anyhow::Result<()> {
+    Console::result(&github::annotations(report)).context("can't write to stdout")?;
+    let summary = github::summary(report);
+    if let Some(file) = &output.file {
+        return fsops::write_report(file, summary.as_bytes())
+            .with_context(|| format!("can't write `{}`", file.display()));
+    }
+    match std::env::var_os("GITHUB_STEP_SUMMARY").filter(|file| !file.is_empty()) {
+        Some(file) => fsops::append(file.as_ref(), summary.as_bytes())
+            .with_context(|| format!("can't write `{}`", std::path::Path::new(&file).display())),
+        None => {
+            console.note("GITHUB_STEP_SUMMARY is not set: no step summary is written");
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What is written of a run, and its form on disk: one line with magic, length and checksum, then JSON.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::fsops;
+use crate::held::Dir;
+use crate::model::{Digest, Plan, bytes_path};
+
+/// The longest plan that is read, bytes; a tree of 100,000 changed files stays below it.
+pub const CAP: u64 = 256 << 20;
+const MAGIC: &str = "rocm-fixup-journal 1";
+
+/// The head of a run's record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub id: String,
+    pub command: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<String>,
+    /// RFC 3339.
+    pub started: String,
+    pub version: String,
+    /// Where the journal was written: a copy of it in another place takes nothing back there.
+    #[serde(with = "bytes_path")]
+    pub site_packages: PathBuf,
+    /// The run before was interrupted, and this one went on from there: undo takes both back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub continues: bool,
+    pub plan: Plan,
+}
+
+impl Record {
+    /// When the run started, in whole seconds since the epoch: the mtime that its re-made files get.
+    #[must_use]
+    pub fn started_second(&self) -> i64 {
+        self.started.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_second)
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// Every change of the plan was made.
+    Complete,
+    /// Some were refused; those that were made are in place.
+    Partial,
+    /// An error or a kill stopped it; what was made until then is in place. The next run goes on from there.
+    Stopped,
+}
+
+/// A recorded run and where it stands.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub record: Record,
+    /// `None`: it was interrupted.
+    pub ended: Option<Ended>,
+    /// An undo of it has begun.
+    pub undoing: bool,
+    /// It was written in another place, and the tree was copied here since, as by `COPY --from`. It grants nothing here.
+    pub moved: bool,
+}
+
+impl Run {
+    /// Neither finished nor whole: staged files of it may lie about.
+    #[must_use]
+    pub fn unsettled(&self) -> bool {
+        self.ended.is_none() || self.undoing
+    }
+}
+
+/// One line with magic, length and checksum, then JSON: a torn, cut or flipped record is told from a whole one.
+pub fn write<T: Serialize>(dir: &Dir, name: &str, value: &T) -> anyhow::Result<()> {
+    let body = serde_json::to_vec(value)?;
+    let mut bytes = format!("{MAGIC} {} {}\n", body.len(), Digest::of(&body).to_hex()).into_bytes();
+    bytes.extend_from_slice(&body);
+    bytes.push(b'\n');
+    Ok(fsops::write_whole(dir, OsStr::new(name), &bytes, 0o644)?)
+}
+
+pub fn read<T: for<'de> Deserialize<'de>>(dir: &Dir, name: &str) -> anyhow::Result<T> {
+    let file: File = dir.open(OsStr::new(name)).context("can't be read")?;
+    if file.metadata()?.size() > CAP {
+        bail!("is too long");
+    }
+    let mut bytes = Vec::new();
+    file.take(CAP).read_to_end(&mut bytes).context("can't be read")?;
+    parse(&bytes)
+}
+
+/// Reads one record; public for the fuzz target.
+///
+/// # Errors
+/// When anything of it isn't as [`write`] made it.
+pub fn parse<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> anyhow::Result<T> {
+    let end = bytes.iter().position(|b| *b == b'\n').ok_or_else(|| anyhow!("is cut short"))?;
+    let head = std::str::from_utf8(&bytes[..end]).map_err(|_| anyhow!("is damaged"))?;
+    let body = bytes[end + 1..].strip_suffix(b"\n").ok_or_else(|| anyhow!("is cut short"))?;
+    let rest = head.strip_prefix(MAGIC).and_then(|rest| rest.strip_prefix(' '));
+    let Some(rest) = rest else { bail!("is not one that this version reads (its first line is unknown)") };
+    if rest != format!("{} {}", body.len(), Digest::of(body).to_hex()) {
+        bail!("is damaged: its length or checksum doesn't fit");
+    }
+    serde_json::from_slice(body).context("can't be understood")
+}

@@ -1,0 +1,170 @@
+//! Recorded runs whose tree was copied to another place, or whose paths went with an uninstalled package.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::apply::{Site, edit};
+use crate::cli::{json, tool};
+use crate::sdk_tree::{Builder, Form, SdkTree};
+use crate::snapshot::{assert_same, snapshot};
+
+fn on(site: &Path, args: &[&str]) -> (Option<i32>, Value) {
+    let output: Output = tool(args).args(["--format", "json", "--site-packages"]).arg(site).output().unwrap();
+    (output.status.code(), json(&output))
+}
+
+fn split(top: &Path) -> SdkTree {
+    let tree = Builder::standard().build(top);
+    tree.reshape(Form::Split);
+    tree
+}
+
+fn text(value: &Value) -> String {
+    value.to_string()
+}
+
+/// `COPY --from=stage /a /b`.
+fn copied(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+}
+
+#[test]
+fn a_copied_tree_is_judged_and_deduplicated_and_undo_refuses_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = dir.path().join("first");
+    fs::create_dir(&first).unwrap();
+    let tree = split(&first);
+    assert_eq!(on(&tree.site_packages, &["dedup"]).0, Some(0));
+    let place = dir.path().join("second");
+    copied(&tree.top, &place);
+    let site = place.join(tree.site_packages.strip_prefix(&tree.top).unwrap());
+
+    let (code, report) = on(&site, &["status"]);
+    assert_eq!(code, Some(0), "{report:#}");
+    assert_eq!(report["runs"][0]["moved_from"], tree.site_packages.to_str().unwrap());
+    assert!(text(&report["notes"]).contains("is a copy of that tree"), "{report:#}");
+
+    let (code, report) = on(&site, &["dedup"]);
+    assert_eq!((code, report["journal"].is_null()), (Some(0), true), "{report:#}");
+
+    // What was copied in besides is merged, recorded, and taken back; what came with the copy is not.
+    fs::copy(place_of(&site, "core/lib/libamd_comgr.so.3"), place_of(&site, "core/lib/libnew.so.1")).unwrap();
+    fs::copy(place_of(&site, "core/lib/libnew.so.1"), place_of(&site, "devel/lib/libnew.so.1")).unwrap();
+    let before = snapshot(&place);
+    let (code, report) = on(&site, &["dedup"]);
+    assert_eq!((code, &report["journal"]["id"]), (Some(0), &"0002".into()), "{report:#}");
+    let (code, report) = on(&site, &["undo", "--all"]);
+    assert_eq!((code, &report["undo"]["runs"]), (Some(3), &serde_json::json!(["0002"])), "{report:#}");
+    assert!(text(&report["error"]["hint"]).contains("before the tree is copied"), "{report:#}");
+    assert_same(&before, &snapshot(&place));
+    assert_eq!(on(&tree.site_packages, &["undo"]).0, Some(0), "at its own place it is as before");
+}
+
+fn place_of(site: &Path, name: &str) -> std::path::PathBuf {
+    let (tree, rest) = name.split_once('/').unwrap();
+    site.join(format!("_rocm_sdk_{tree}")).join(rest)
+}
+
+#[test]
+fn an_interrupted_run_is_not_tidied_up_in_a_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = dir.path().join("first");
+    fs::create_dir(&first).unwrap();
+    let tree = split(&first);
+    assert_eq!(on(&tree.site_packages, &["dedup"]).0, Some(0));
+    fs::remove_file(tree.site_packages.join(".rocm-fixup/0001.done")).unwrap();
+    let place = dir.path().join("second");
+    copied(&tree.top, &place);
+    let site = place.join(tree.site_packages.strip_prefix(&tree.top).unwrap());
+    let before = snapshot(&place);
+    for verb in ["dedup", "undo"] {
+        let (code, report) = on(&site, &[verb]);
+        assert_eq!(code, Some(3), "{report:#}");
+        assert!(text(&report["error"]).contains("is a copy of that tree"), "{report:#}");
+    }
+    assert_eq!(on(&site, &["status"]).0, Some(4));
+    assert_same(&before, &snapshot(&place));
+}
+
+#[test]
+fn an_uninstalled_devel_package_ends_its_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = split(dir.path());
+    let (_, report) = on(&tree.site_packages, &["dedup"]);
+    let count = report["dedup"]["linked"].as_array().unwrap().len();
+    fs::remove_dir_all(tree.path("devel")).unwrap();
+    let (code, report) = on(&tree.site_packages, &["status"]);
+    assert_eq!((code, &report["runs"][0]["gone"]), (Some(0), &count.into()), "{report:#}");
+    assert!(text(&report["notes"]).contains("went away with what was uninstalled"), "{report:#}");
+    let before = snapshot(&tree.path("core"));
+    let (code, report) = on(&tree.site_packages, &["undo"]);
+    assert_eq!((code, &report["undo"]["gone"]), (Some(0), &count.into()), "{report:#}");
+    assert_same(&before, &snapshot(&tree.path("core")));
+    let (code, report) = on(&tree.site_packages, &["undo"]);
+    assert_eq!(code, Some(0));
+    assert!(text(&report["notes"]).contains("no run is recorded"), "{report:#}");
+}
+
+#[test]
+fn one_name_that_is_missing_is_told_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = split(dir.path());
+    assert_eq!(on(&tree.site_packages, &["dedup"]).0, Some(0));
+    let (_, report) = on(&tree.site_packages, &["status"]);
+    assert_eq!(report["runs"][0]["gone"], 0);
+    fs::remove_file(tree.path("devel/lib/libamd_comgr.so")).unwrap();
+    for _ in 0..2 {
+        let (code, report) = on(&tree.site_packages, &["undo"]);
+        assert_eq!(code, Some(3), "{report:#}");
+        assert_eq!(report["undo"]["refused"].as_array().unwrap().len(), 1);
+        assert!(text(&report["next"]).contains(".rocm-fixup/0001.plan"), "{report:#}");
+    }
+    fs::remove_file(tree.site_packages.join(".rocm-fixup/0001.plan")).unwrap();
+    assert_eq!(on(&tree.site_packages, &["undo"]).0, Some(0), "what the hint says works");
+    assert!(!tree.site_packages.join(".rocm-fixup").exists());
+}
+
+/// Undoing the turn of a link into an uninstalled tree would lose the library.
+#[test]
+fn a_turned_link_stays_a_file_when_devel_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = SdkTree::builder()
+        .line("devel/lib/libX.so.3 library libX.so.3 1")
+        .line("dist rocm-sdk-core 1")
+        .line("core/include/x.h text x")
+        .build(dir.path());
+    fs::create_dir_all(tree.path("core/lib")).unwrap();
+    symlink("../../_rocm_sdk_devel/lib/libX.so.3", tree.path("core/lib/libX.so.3")).unwrap();
+    assert_eq!(on(&tree.site_packages, &["dedup"]).0, Some(0));
+    let bytes = fs::read(tree.path("core/lib/libX.so.3")).unwrap();
+    fs::remove_dir_all(tree.path("devel")).unwrap();
+    let (code, report) = on(&tree.site_packages, &["undo"]);
+    assert_eq!(code, Some(0), "{report:#}");
+    assert!(text(&report["notes"]).contains("stays a file"), "{report:#}");
+    assert_eq!(fs::read(tree.path("core/lib/libX.so.3")).unwrap(), bytes);
+    assert!(!tree.site_packages.join(".rocm-fixup").exists());
+}
+
+/// One package went, the other stays: what is left of the run is taken back.
+#[test]
+fn an_uninstalled_patched_package_does_not_hold_up_another() {
+    let site =
+        Site::new(&[("gone/a.py", "one\n"), ("gone-1.dist-info/RECORD", "a\n"), ("stays/b.py", "two\n")]);
+    let mut plan = site.plan(vec![]);
+    edit(&site, &mut plan, "gone/a.py", "ONE\n");
+    edit(&site, &mut plan, "gone-1.dist-info/RECORD", "A\n");
+    edit(&site, &mut plan, "stays/b.py", "TWO\n");
+    site.run(plan);
+    fs::remove_dir_all(site.at("gone-1.dist-info")).unwrap();
+    fs::remove_file(site.at("gone/a.py")).unwrap();
+    fs::create_dir(site.at("gone/__pycache__")).unwrap();
+    let undone = site.undo_newest();
+    assert_eq!((undone.restored.len(), undone.gone.len(), undone.refused), (1, 2, Vec::new()));
+    assert_eq!(fs::read(site.at("stays/b.py")).unwrap(), b"two\n");
+    assert!(!site.at("gone/a.py").exists());
+    assert!(site.journal().runs().unwrap().is_empty());
+}

@@ -1,0 +1,121 @@
+//! What is around a tree: mounts inside of it, another user's files, and reports that would land in it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::cli::{json, tool};
+use crate::sdk_tree::SdkTree;
+use crate::snapshot::{assert_same, snapshot};
+
+fn standard(dir: &Path) -> SdkTree {
+    SdkTree::builder()
+        .line("core/lib/libX.so.3 library libX.so.3 1")
+        .line("devel/lib/libX.so.3 copy core/lib/libX.so.3")
+        .line("devel/lib/libX.so hardlink devel/lib/libX.so.3")
+        .build(dir)
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+/// Bind mounts, in a mount namespace of its own: only root can make one.
+#[test]
+fn what_is_mounted_inside_of_a_tree_is_not_linked() {
+    if !Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success()) {
+        eprintln!("not run: no mount namespace can be made here");
+        return;
+    }
+    for mounted in ["core/lib", "core/lib/libX.so.3", "devel/lib", "devel/lib/libX.so"] {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = standard(dir.path());
+        let (at, copy) = (tree.path(mounted), dir.path().join("copy"));
+        assert!(Command::new("cp").arg("-a").args([&at, &copy]).status().unwrap().success());
+        let before = snapshot(dir.path());
+        let script = r#"mount --bind "$1" "$2" && exec "$3" dedup --format json --site-packages "$4""#;
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", script, "sh"]).args([&copy, &at]);
+        let output = command.arg(env!("CARGO_BIN_EXE_rocm-fixup")).arg(&tree.site_packages).output().unwrap();
+        let report = json(&output);
+        assert_eq!(code(&output), Some(3), "{mounted}: {report:#}");
+        assert_eq!(report["dedup"]["conflicts"][0]["reason"], "mounted", "{mounted}: {report:#}");
+        assert_same(&before, &snapshot(dir.path()));
+        let whole = tool(&["dedup", "--site-packages"]).arg(&tree.site_packages).output().unwrap();
+        assert_eq!(code(&whole), Some(0), "{mounted}: without the mount");
+    }
+}
+
+/// Directories that a group may write, and files of root in them: a merge would work, and its undo would not.
+#[test]
+fn files_of_somebody_else_are_not_merged_by_who_could_not_give_them_back() {
+    let tools = Command::new("setpriv").arg("--version").output().is_ok();
+    if !rustix::process::geteuid().is_root() || !tools {
+        eprintln!("not run: only root can make another's files, and setpriv(1) become another");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let tree = standard(dir.path());
+    // As an unprivileged user, who must be able to reach the binary and the tree.
+    let binary = dir.path().join("rocm-fixup");
+    fs::copy(env!("CARGO_BIN_EXE_rocm-fixup"), &binary).unwrap();
+    assert!(Command::new("chmod").args(["-R", "a+rwX"]).arg(dir.path()).status().unwrap().success());
+    let before = snapshot(&tree.top);
+    let script = r#"exec setpriv --reuid 4242 --regid 4242 --clear-groups "$@""#;
+    let as_user = |args: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(&binary).args(args).args(["--format", "json"]);
+        command.arg("--site-packages").arg(&tree.site_packages).output().unwrap()
+    };
+    let output = as_user(&["dedup"]);
+    assert_eq!(code(&output), Some(1), "{output:?}");
+    assert!(json(&output)["error"]["message"].to_string().contains("undo could not give it back"));
+    assert_same(&before, &snapshot(&tree.top));
+    let output = as_user(&["dedup", "--dry-run"]);
+    assert_eq!((code(&output), &json(&output)["warnings"][0]["name"]), (Some(0), &"other-owner".into()));
+    assert_eq!(code(&as_user(&["status"])), Some(4));
+    // Their own files they may merge, and take back.
+    assert!(Command::new("chown").args(["-R", "4242:4242"]).arg(&tree.top).status().unwrap().success());
+    let before = snapshot(&tree.top);
+    for verb in ["dedup", "undo"] {
+        assert_eq!(code(&as_user(&[verb])), Some(0));
+    }
+    assert_same(&before, &snapshot(&tree.top));
+}
+
+#[test]
+fn reports_never_land_in_the_sdk_nor_on_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = standard(dir.path());
+    fs::rename(tree.path("core"), dir.path().join("elsewhere")).unwrap();
+    symlink(dir.path().join("elsewhere"), tree.path("core")).unwrap();
+    symlink(dir.path().join("a.json"), dir.path().join("b.json")).unwrap();
+    fs::write(dir.path().join("a.json"), "").unwrap();
+    let before = snapshot(dir.path());
+    let site = tree.site_packages.to_str().unwrap();
+    let core = tree.path("core");
+    for files in [
+        vec![core.join("lib/libX.so.3")],
+        vec![core.join("new.json")],
+        vec![dir.path().join("elsewhere/new.json")],
+        vec![tree.path("devel").join("lib/../new.json")],
+        vec![tree.site_packages.join(".rocm-fixup/0001.plan")],
+        vec![dir.path().join("a.json"), dir.path().join("a.json")],
+        vec![dir.path().join("a.json"), dir.path().join("b.json")],
+    ] {
+        let mut command = tool(&["dedup", "--site-packages", site]);
+        for file in &files {
+            command.arg("--output").arg(format!("json={}", file.display()));
+        }
+        let output = command.output().unwrap();
+        assert_eq!(code(&output), Some(2), "{files:?}: {output:?}");
+        let after = snapshot(dir.path());
+        assert_same(&before, &after);
+    }
+    let output = tool(&["dedup", "--output", "human=/dev/null", "--output", "json=/dev/null"])
+        .args(["--site-packages", site])
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), Some(0), "{output:?}");
+}
