@@ -167,9 +167,7 @@ impl Noting<'_> {
     fn note<T>(&self, result: io::Result<T>) -> io::Result<T> {
         result.map_err(|error| {
             let kind = error.kind();
-            if kind != io::ErrorKind::Interrupted {
-                self.failed.replace(Some(error));
-            }
+            self.failed.replace(Some(error));
             kind.into()
         })
     }
@@ -177,8 +175,13 @@ impl Noting<'_> {
 
 impl io::Read for Noting<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = (&*self.file).read(buffer);
-        self.note(read)
+        // `ReadCache` gives a string up that a signal interrupts, and a library without a SONAME looks like no alias.
+        loop {
+            match (&*self.file).read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return self.note(read),
+            }
+        }
     }
 }
 
