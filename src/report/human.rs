@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use crate::check::{CheckResult, Kind, Verdict};
 use crate::console::{BOLD, GREEN, RED, RESET, YELLOW};
 use crate::error::Exit;
-use crate::patch::report::PatchReport;
+use crate::patch::report::{PatchReport, State};
 use crate::report::{Conflict, Dedup, Environment, Report, Undo};
 
 mod page;
@@ -66,7 +66,10 @@ pub fn render(report: &Report, look: Look) -> String {
 /// Whether there was anything to work on.
 fn worked(report: &Report) -> bool {
     let found = report.environment.as_ref().is_some_and(|e| !e.trees.is_empty());
-    found || !report.patches.is_empty() || !report.checks.is_empty() || report.undo.is_some()
+    let absent = |patch: &PatchReport| matches!(patch.state, State::NotInstalled | State::Skipped);
+    let judged = !report.patches.iter().all(absent)
+        || report.checks.iter().any(|check| check.verdict != Verdict::Skipped);
+    found || judged || !report.runs.is_empty() || report.undo.is_some()
 }
 
 /// Which SDK this is about.

@@ -184,9 +184,11 @@ fn fail(error: &anyhow::Error) -> Exit {
 }
 
 fn check(file: &Path) -> Result<String> {
-    let loaded = Loaded::load(file.to_str().filter(|name| embedded::recipe(name).is_none()).or(Some("./")))?;
+    let name = file.to_str().ok_or_else(|| anyhow!("the recipe's path `{}` is not UTF-8", file.display()));
+    let loaded = Loaded::load(Some(name.context(Exit::Usage)?))?;
     let bytes = |file: &str| loaded.patch_file(file);
-    let mistakes = recipe::check_patches(&loaded.text, &loaded.recipe, &bytes, Origin::User);
+    let origin = if loaded.is_embedded() { Origin::Shipped } else { Origin::User };
+    let mistakes = recipe::check_patches(&loaded.text, &loaded.recipe, &bytes, origin);
     if !mistakes.is_empty() {
         return Err(mistaken(&mistakes, &file.display().to_string()));
     }

@@ -107,6 +107,9 @@ fn no_sdk_is_nothing_to_do_and_can_be_insisted_on() {
     let output = call(&["dedup"]);
     assert_eq!(code(&output), 0);
     assert!(String::from_utf8_lossy(&output.stdout).contains("no ROCm wheel SDK"));
+    let status = call(&["status"]);
+    assert_eq!(code(&status), 0);
+    assert!(String::from_utf8_lossy(&status.stdout).ends_with("status: nothing to do\n"), "{status:?}");
     assert_eq!(code(&call(&["dedup", "--require-sdk"])), 3);
 }
 

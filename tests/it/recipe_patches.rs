@@ -123,5 +123,6 @@ fn the_command_says_file_line_and_column_and_finds_the_programs_own_recipes_righ
     for recipe in ["miles-rocm10", "vllm-rocm"] {
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("patches/{recipe}.toml"));
         assert_eq!(said(&own), (Some(0), String::new()));
+        assert_eq!(said(Path::new(recipe)), (Some(0), String::new()));
     }
 }
