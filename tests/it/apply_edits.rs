@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
+use rocm_fixup::journal::Ended;
 use rocm_fixup::model::{Change, Digest, Entry, FileEntry, Source};
 
 use crate::apply::{Site, edit, place, stray};
@@ -78,4 +79,33 @@ fn created_and_deleted_files_are_undone() {
     assert_eq!(fs::read(site.at("p/new.py")).unwrap(), b"new\n");
     site.undo_newest();
     assert_eq!(snapshot(&site.path), before);
+}
+
+#[test]
+fn a_run_that_an_error_ends_is_recorded_as_stopped_and_one_with_a_refusal_as_partial() {
+    let names = ["p/a.py", "p/b.py", "p/c.py"];
+    let site = Site::new(&names.map(|name| (name, name)));
+    let before = snapshot(&site.path);
+    let edits = || {
+        let mut plan = site.plan(vec![]);
+        names.iter().for_each(|name| edit(&site, &mut plan, name, &name.to_uppercase()));
+        (0_u32..).zip(&mut plan.changes).for_each(|(group, change)| change.group = group);
+        plan
+    };
+    let ended = || site.journal().runs().unwrap()[0].ended;
+
+    let mut lacking = edits();
+    lacking.contents.remove(&Digest::of(b"P/B.PY"));
+    let (_, outcome) = site.run(lacking);
+    assert!(outcome.failed.is_some() && outcome.refused.is_empty());
+    assert_eq!((outcome.made, ended()), (vec![0], Some(Ended::Stopped)));
+    assert_eq!(fs::read(site.at("p/c.py")).unwrap(), b"p/c.py", "nothing is done after an error");
+    site.undo_newest();
+    assert_eq!(snapshot(&site.path), before);
+
+    let plan = edits();
+    fs::write(site.at("p/b.py"), "somebody's").unwrap();
+    let (_, outcome) = site.run(plan);
+    assert!(outcome.failed.is_none());
+    assert_eq!((outcome.made, ended()), (vec![0, 2], Some(Ended::Partial)));
 }

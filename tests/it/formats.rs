@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rocm_fixup::journal::{Ended, Record, parse};
-use rocm_fixup::model::{Digest, Entry};
+use rocm_fixup::model::{Digest, Entry, FileEntry, Source};
 use rocm_fixup::recipe::read;
 
 fn fixture(name: &str, made: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
@@ -23,8 +23,7 @@ fn framed(body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn journals_of_0_1_are_understood() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/journal/plan");
-    let plan = fixture("journal-1.plan", || framed(fs::read(corpus).unwrap().trim_ascii_end()));
+    let plan = fixture("journal-1.plan", || from_corpus("plan"));
     let record: Record = parse(&plan).unwrap();
     assert_eq!((record.id.as_str(), record.command.as_str()), ("0001", "dedup"));
     assert_eq!(record.plan.changes.len(), 3);
@@ -34,6 +33,36 @@ fn journals_of_0_1_are_understood() {
     }
     let done = fixture("journal-1.done", || framed(br#""complete""#));
     assert_eq!(parse::<Ended>(&done).unwrap(), Ended::Complete);
+}
+
+/// The body of a journal of the fuzzing corpus, with its head.
+fn from_corpus(name: &str) -> Vec<u8> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/journal").join(name);
+    framed(fs::read(corpus).unwrap().trim_ascii_end())
+}
+
+#[test]
+fn journals_of_0_1_with_turned_links_device_files_and_patches_are_understood() {
+    let merged: Record = parse(&fixture("journal-1-merged.plan", || from_corpus("merged"))).unwrap();
+    let of = |entry: &Entry| match entry {
+        Entry::Absent => "absent",
+        Entry::Symlink { .. } => "symlink",
+        Entry::File(FileEntry { source: Source::Bytes, .. }) => "bytes",
+        Entry::File(FileEntry { source: Source::CopyOf(_), .. }) => "copy",
+        Entry::File(FileEntry { source: Source::LinkTo(_), .. }) => "link",
+        Entry::File(FileEntry { source: Source::Refresh, .. }) => "refresh",
+    };
+    let turns = |record: &Record| -> Vec<_> {
+        record.plan.changes.iter().map(|change| (of(&change.before), of(&change.after))).collect()
+    };
+    let merges = [("link", "symlink"), ("copy", "symlink")];
+    let turned = [("symlink", "link"), ("link", "symlink")];
+    let device = [("link", "refresh"), ("copy", "link")];
+    assert_eq!(turns(&merged), [merges, turned, device].concat());
+    let patched: Record = parse(&fixture("journal-1-patched.plan", || from_corpus("patched"))).unwrap();
+    assert_eq!(turns(&patched), [("bytes", "bytes"), ("bytes", "absent"), ("absent", "bytes")]);
+    let patch = &patched.plan.patches[0];
+    assert_eq!((patch.name.as_str(), patch.reverted, patch.files.len()), ("x", false, 3));
 }
 
 #[test]
