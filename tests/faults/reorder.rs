@@ -15,7 +15,7 @@ const SIZE: usize = 32 << 20;
 
 pub fn states(context: &Context, scene: Scene) -> Result<Tally, String> {
     let start = Instant::now();
-    let rounds = if context.full { 24 } else { 2 };
+    let rounds = if context.full { 60 } else { 2 };
     let every = if context.full { 1 } else { 4 };
     let mut tally = match tried(context, scene, None, rounds, every) {
         Err(why) if why.starts_with(NO_RECORDER) => {

@@ -179,7 +179,7 @@ pub fn looks(context: &Context, scene: Scene) -> Result<Tally, String> {
     let points =
         calls.iter().flat_map(at).map(|fault| Point { scene, steps: vec![(Phase::Run, Some(fault))] });
     let points: Vec<_> = points.collect();
-    let points = if context.full { points } else { spread(points, 150) };
+    let points = if context.full { points } else { spread(points, 300) };
     check_all(context, "fault at a look", scene, points)
 }
 
