@@ -30,6 +30,7 @@ mod scene;
 mod sdk_tree;
 mod sweep;
 mod tally;
+mod together;
 mod tool;
 mod volume;
 
@@ -55,7 +56,7 @@ const PARTS: [Part; 15] = [
     ("reorder", |context| over_scenes(context, reorder::states)),
     ("user", bounds::other_user),
     ("bounds", bounds::all),
-    ("together", |context| over_scenes(context, races::together)),
+    ("together", |context| over_scenes(context, together::together)),
 ];
 
 fn over_scenes(

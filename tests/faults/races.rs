@@ -1,6 +1,6 @@
 //! Part 7: somebody else is at work in the tree. The tool is held at each call that takes a path while a directory or a
-//! name is swapped for a link to the outside, or a file is rewritten; a flipper does the same as fast as it can; two tools
-//! run at once. Nothing outside may ever differ, and nobody's content may be lost.
+//! name is swapped for a link to the outside, or a file is rewritten; a flipper does the same as fast as it can. Nothing
+//! outside may ever differ, and nobody's content may be lost.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -92,7 +92,7 @@ pub fn held(context: &Context, scene: Scene) -> Result<Tally, String> {
     let mut points = Vec::new();
     for forbidden in FORBIDDEN {
         for call in calls.iter().skip(if context.full { 0 } else { started }) {
-            if !(call.name == "openat2" && !forbidden.is_empty()) {
+            if call.name != "openat2" || forbidden.is_empty() {
                 points.extend(ATTACKS.map(|attack| {
                     format!("held/{}/{attack}/{}:{}/{forbidden}", scene.name, call.name, call.nth)
                 }));
@@ -182,7 +182,7 @@ fn kept_somewhere(bench: &Bench, text: &str) -> Check {
 }
 
 /// Waits until strace has stopped the tool, and tells its process id; `None` if it ended before.
-fn wait_until_held(log: &Path, strace: &mut std::process::Child) -> Option<Pid> {
+pub fn wait_until_held(log: &Path, strace: &mut std::process::Child) -> Option<Pid> {
     loop {
         let text = fs::read_to_string(log).unwrap_or_default();
         if text.lines().any(|line| line.ends_with("--- stopped by SIGSTOP ---")) {
@@ -200,7 +200,7 @@ fn wait_until_held(log: &Path, strace: &mut std::process::Child) -> Option<Pid> 
 
 /// Lets the tool go on. A signal that comes while strace is still taking notice of the stop can be lost, so it is sent
 /// until the tool has ended.
-fn resume(pid: Pid, strace: &mut std::process::Child) {
+pub fn resume(pid: Pid, strace: &mut std::process::Child) {
     for _ in 0..5000 {
         let _ = signal(pid, Signal::CONT);
         std::thread::sleep(Duration::from_millis(1));
@@ -217,7 +217,8 @@ pub fn replay(context: &Context, text: &str) -> Result<Tally, String> {
     Ok(Tally { points: 1, failed: hold(&bench, text).err().into_iter().collect(), not_run: Vec::new() })
 }
 
-fn signal(pid: Pid, signal: Signal) -> Check {
+/// Sends a signal to the tool itself, not to strace.
+pub fn signal(pid: Pid, signal: Signal) -> Check {
     rustix::process::kill_process(pid, signal).map_err(|error| format!("can't signal the tool: {error}"))
 }
 
@@ -281,62 +282,4 @@ pub fn flips(context: &Context, scene: Scene) -> Result<Tally, String> {
         start.elapsed().as_secs_f64()
     );
     Ok(tally)
-}
-
-/// Two tools at once; the holder of the lock killed.
-pub fn together(context: &Context, scene: Scene) -> Result<Tally, String> {
-    let bench = Bench::new(&context.dir(&format!("together-{}", scene.name)), scene)?;
-    let mut tally = Tally::default();
-    let mut count = |what: &str, check: Check| {
-        tally.points += 1;
-        if let Err(error) = check {
-            tally.failed.push(format!("{what}, {}: {error}", scene.name));
-        }
-    };
-    count("a second tool waits", second(&bench, false));
-    count("a second tool goes on after the first is killed", second(&bench, true));
-    count("a second tool that may not wait", impatient(&bench));
-    println!("two tools, {}: {} cases, {} failed", scene.name, tally.points, tally.failed.len());
-    Ok(tally)
-}
-
-/// Starts the tool and holds it in the middle of its work, with the lock.
-fn start_and_hold(bench: &Bench) -> Result<(std::process::Child, Pid), String> {
-    bench.reset();
-    let _ = fs::remove_file(bench.log_file());
-    let strace = ["-e", "trace=renameat2", "-e", "inject=renameat2:signal=SIGSTOP:when=1"].map(str::to_owned);
-    let log = bench.log_file();
-    let mut child = tool::traced(&bench.site(), bench.scene.command, &strace, &log).spawn().unwrap();
-    let held = wait_until_held(&log, &mut child).ok_or("it could not be held")?;
-    Ok((child, held))
-}
-
-fn second(bench: &Bench, kill: bool) -> Check {
-    let (mut first, held) = start_and_hold(bench)?;
-    let waiting = tool::command(&bench.site(), bench.scene.command).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(60));
-    if kill {
-        signal(held, Signal::KILL)?;
-    } else {
-        resume(held, &mut first);
-    }
-    let ended = tool::finished(first, None);
-    if kill != ended.killed {
-        return Err(format!("the first one {}", ended.told()));
-    }
-    bench.done(&tool::finished(waiting, None))?;
-    bench.undo_restores()
-}
-
-fn impatient(bench: &Bench) -> Check {
-    let (mut first, held) = start_and_hold(bench)?;
-    let mut second = tool::command(&bench.site(), bench.scene.command);
-    second.args(["--lock-timeout", "0"]);
-    let ran = tool::run(second, None);
-    resume(held, &mut first);
-    bench.done(&tool::finished(first, None))?;
-    if ran.code == Some(1) && ran.stderr.contains("another rocm-fixup") {
-        return bench.undo_restores();
-    }
-    Err(format!("the second one: {}", ran.told()))
 }
