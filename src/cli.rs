@@ -282,6 +282,9 @@ pub struct Undo {
     pub all: bool,
     /// The run to take back; the newest one where none is named
     pub id: Option<String>,
+    /// The recipe of a run that changed files outside of site-packages, if it isn't a built-in one
+    #[arg(long, value_name = "NAME|FILE", env = "ROCM_FIXUP_RECIPE")]
+    pub recipe: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

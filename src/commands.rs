@@ -65,6 +65,7 @@ fn dedup(session: &mut Session<'_>, args: &cli::Dedup, report: &mut Report) -> a
     if !session.has_sdk(report)? {
         return Ok(());
     }
+    verbs::patch::widen(session, None)?;
     session.prepare()?;
     let planned = verbs::dedup::plan(session, args, !session.global.dry_run, report)?;
     let plan = planned.plan.clone();
@@ -81,6 +82,7 @@ fn patch(session: &mut Session<'_>, args: &cli::Patch, report: &mut Report) -> a
     let direction = if args.revert { Direction::Revert } else { Direction::Apply };
     let options = Options { direction, allow_drift: args.allow_drift, names: &args.names };
     if !args.list {
+        verbs::patch::widen(session, args.recipe.recipe.as_deref())?;
         session.prepare()?;
     }
     if args.revert {
@@ -136,6 +138,7 @@ fn run(session: &mut Session<'_>, args: &cli::Run, report: &mut Report) -> anyho
     let loaded = load(args.recipe.recipe.as_deref(), report)?;
     let recipe = &loaded.recipe;
     let known = Known::of(session)?;
+    verbs::patch::widen(session, Some(&loaded.name))?;
     session.prepare()?;
     let merge = recipe.dedup.enabled && !skips(session, "dedup", report) && session.has_sdk(report)?;
     let deduped = if merge {
@@ -186,6 +189,7 @@ fn status(session: &mut Session<'_>, args: &cli::Status, report: &mut Report) ->
     let remembered = session.remembered_recipe();
     let named = args.recipe.recipe.clone().or(remembered);
     let loaded = load(named.as_deref(), report)?;
+    verbs::patch::widen(session, args.recipe.recipe.as_deref())?;
     verbs::undo::recorded(session, report)?;
     let sdk = session.has_sdk(report)?;
     let recipe = &loaded.recipe;

@@ -142,7 +142,7 @@ fn ground_of<'a>(
     if let Some(root) = ground.open_roots().find(|root| !is_within(root, allowed)) {
         return refused(
             format!("changed `{}`, which is no part of this SDK now", root.display()),
-            "name its place with --site-packages or --python",
+            "name its place with --site-packages or --python, or the recipe that gives it with --recipe",
         );
     }
     Ok(ground)

@@ -1,5 +1,6 @@
 //! `patch`: from a recipe or a folder of patches to a plan, and from what was made of it to the report.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,7 @@ use crate::cli;
 use crate::dist;
 use crate::error::{Exit, Hint};
 use crate::ground::is_within;
+use crate::journal::Run;
 use crate::model::{Distribution, normalised};
 use crate::patch::lint::Origin;
 use crate::patch::past::Past;
@@ -17,8 +19,8 @@ use crate::patch::plan::{Direction, Options, Planned};
 use crate::patch::report::State;
 use crate::patch::target::{self, Ground};
 use crate::patch::{self, Plain};
-use crate::recipe::Recipe;
 use crate::recipe::when::Facts;
+use crate::recipe::{Recipe, embedded};
 use crate::report::Report;
 use crate::session::Session;
 use crate::verbs::recipe::{Loaded, read_patch};
@@ -158,23 +160,24 @@ pub fn extra_roots(session: &Session<'_>, known: &Known, recipe: &Recipe) -> Vec
     copies.map(|copy| copy.root).collect()
 }
 
-/// Lets undo and tidying reach what recorded runs changed outside of site-packages, where their recipe still says so.
+/// Lets undo and tidying reach what recorded runs changed outside of site-packages: the places that the named recipe
+/// gives, and those of the built-in recipes that runs recorded. A journal grants nothing, so that a file which only a
+/// journal names widens nothing: who may write the one may not be allowed to write there.
 ///
 /// # Errors
-/// When a journal is damaged or not to be trusted.
-pub fn widen(session: &mut Session<'_>) -> Result<()> {
-    let journals = session.journals()?;
+/// When a journal is damaged or not to be trusted, or the named recipe can't be read.
+pub fn widen(session: &mut Session<'_>, named: Option<&str>) -> Result<()> {
     let allowed = session.allowed();
-    let runs = session.runs(&journals)?;
-    let outside =
-        runs.iter().filter(|(_, run)| !run.record.plan.roots.iter().all(|r| is_within(r, &allowed)));
-    let recipes: Vec<Option<String>> = outside.map(|(_, run)| run.record.recipe.clone()).collect();
+    let runs = session.runs(&session.journals()?)?;
+    let outside = |run: &Run| !run.record.plan.roots.iter().all(|root| is_within(root, &allowed));
+    let recorded =
+        runs.iter().filter(|(_, run)| outside(run)).filter_map(|(_, run)| run.record.recipe.as_deref());
+    let recipes: BTreeSet<&str> =
+        recorded.filter(|name| embedded::recipe(name).is_some()).chain(named).collect();
+    let known = if recipes.is_empty() { return Ok(()) } else { Known::of(session)? };
     for recipe in recipes {
-        // A recipe that is gone widens nothing: undo then refuses, and names the place.
-        if let Ok(loaded) = Loaded::load(recipe.as_deref()) {
-            let roots = extra_roots(session, &Known::of(session)?, &loaded.recipe);
-            session.extra_roots.extend(roots);
-        }
+        let roots = extra_roots(session, &known, &Loaded::load(Some(recipe))?.recipe);
+        session.extra_roots.extend(roots);
     }
     Ok(())
 }

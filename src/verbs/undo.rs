@@ -11,13 +11,14 @@ use crate::journal::Journal;
 use crate::report::{Report, Undo};
 use crate::session::{Session, run_ref};
 use crate::undo;
-use crate::verbs::refusals;
+use crate::verbs::{self, refusals};
 
 /// Takes back one run, or all of them.
 ///
 /// # Errors
 /// When the run isn't recorded, or something can't be read or written.
 pub fn undo(session: &mut Session<'_>, args: &cli::Undo, report: &mut Report) -> anyhow::Result<()> {
+    verbs::patch::widen(session, args.recipe.as_deref())?;
     session.prepare()?;
     let journals = session.journals()?;
     let mut runs = session.runs(&journals)?;

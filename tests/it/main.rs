@@ -28,6 +28,7 @@ mod patch_cli;
 mod patch_corpora;
 mod patch_differential;
 mod patch_dry;
+mod patch_outside;
 mod patch_packages;
 mod patch_places;
 mod patch_properties;
