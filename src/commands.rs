@@ -42,13 +42,13 @@ pub fn main(cli: Cli) -> Exit {
         Console::error(&error);
         Exit::Usage
     };
-    if let Err(error) = deliver::check(&cli.global.output) {
+    if let Err(error) = deliver::check(&cli.global) {
         return unusable(error);
     }
     let mut report = Report::new(name, cli.global.dry_run);
     let result = match Session::open(&console, &cli.global, &mut report) {
         Err(error) => Err(error),
-        Ok(mut session) => match deliver::check_trees(&cli.global.output, &session.env.trees) {
+        Ok(mut session) => match deliver::check_trees(&cli.global, &session.env.trees) {
             Err(error) => return unusable(error),
             Ok(()) => verb(&mut session, &mut report),
         },

@@ -20,9 +20,9 @@ use crate::{discover, fsops};
 ///
 /// # Errors
 /// Exit 2.
-pub fn check(outputs: &[Output]) -> anyhow::Result<()> {
+pub fn check(global: &Global) -> anyhow::Result<()> {
     let mut seen = HashSet::new();
-    for file in outputs.iter().filter_map(|output| output.file.as_ref()) {
+    for file in &files(global) {
         let physical = physical(file);
         // A pipe or terminal takes several, one after the other.
         let special = physical.metadata().is_ok_and(|meta| !meta.is_file());
@@ -42,14 +42,34 @@ pub fn check(outputs: &[Output]) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Exit 2.
-pub fn check_trees(outputs: &[Output], trees: &[Tree]) -> anyhow::Result<()> {
+pub fn check_trees(global: &Global, trees: &[Tree]) -> anyhow::Result<()> {
     let trees: Vec<PathBuf> = trees.iter().map(|tree| tree.path.clone()).collect();
-    let mut files = outputs.iter().filter_map(|output| output.file.as_ref());
-    files.find(|file| is_within(&physical(file), &trees)).map_or(Ok(()), |file| Err(in_the_sdk(file)))
+    let files = files(global);
+    files.iter().find(|file| is_within(&physical(file), &trees)).map_or(Ok(()), |file| Err(in_the_sdk(file)))
 }
 
+/// All files that reports are written to.
+fn files(global: &Global) -> Vec<PathBuf> {
+    let outputs = outputs(global);
+    let summary = outputs.iter().any(|output| output.format == Format::Github && output.file.is_none());
+    outputs.into_iter().filter_map(|output| output.file).chain(step_summary().filter(|_| summary)).collect()
+}
+
+fn outputs(global: &Global) -> Vec<Output> {
+    if global.output.is_empty() {
+        return vec![Output { format: global.format.unwrap_or(Format::Human), file: None }];
+    }
+    global.output.clone()
+}
+
+fn step_summary() -> Option<PathBuf> {
+    std::env::var_os("GITHUB_STEP_SUMMARY").filter(|file| !file.is_empty()).map(PathBuf::from)
+}
+
+/// Trees, journals, and what pip keeps of a package.
 fn is_ours(name: &OsStr) -> bool {
-    discover::is_tree_name(name) || name.as_bytes() == DIRECTORY.as_bytes()
+    let name_bytes = name.as_bytes();
+    discover::is_tree_name(name) || name_bytes == DIRECTORY.as_bytes() || name_bytes.ends_with(b".dist-info")
 }
 
 fn in_the_sdk(file: &Path) -> anyhow::Error {
@@ -82,12 +102,10 @@ pub fn publish(report: &mut Report, console: &Console, global: &Global) -> Exit 
     }
     let mut exit = report.exit();
     report.exit_code = exit as u8;
-    let default = [Output { format: global.format.unwrap_or(Format::Human), file: None }];
-    let outputs = if global.output.is_empty() { &default[..] } else { &global.output };
-    for output in outputs {
+    for output in &outputs(global) {
         if let Err(error) = deliver(report, output, console, global) {
             Console::error(&error.context("can't deliver the report"));
-            exit = if exit == Exit::Done { Exit::Failed } else { exit };
+            exit = if report.error.is_none() { Exit::Failed } else { exit };
         }
     }
     if let Some(trouble) = &report.error {
@@ -131,9 +149,9 @@ fn to_github(report: &Report, output: &Output, console: &Console) -> anyhow::Res
         return fsops::write_report(file, summary.as_bytes())
             .with_context(|| format!("can't write `{}`", file.display()));
     }
-    match std::env::var_os("GITHUB_STEP_SUMMARY").filter(|file| !file.is_empty()) {
-        Some(file) => fsops::append(file.as_ref(), summary.as_bytes())
-            .with_context(|| format!("can't write `{}`", std::path::Path::new(&file).display())),
+    match step_summary() {
+        Some(file) => fsops::append(&file, summary.as_bytes())
+            .with_context(|| format!("can't write `{}`", file.display())),
         None => {
             console.note("GITHUB_STEP_SUMMARY is not set: no step summary is written");
             Ok(())

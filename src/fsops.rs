@@ -224,20 +224,38 @@ pub fn write_whole(dir: &Dir, name: &OsStr, bytes: &[u8], mode: u32) -> io::Resu
     made.map_err(|error| also(error, unlink(dir, &part), "the staged file could not be removed"))
 }
 
-/// Writes a report where the user named it: whole, or not at all. Pipes and devices are written to as they are.
+/// Writes a report where the user named it: whole, or not at all. What a link leads to is replaced, not the link. Pipes and
+/// devices are written to as they are, and so is whatever has a name in `/dev` or `/proc`: those are open files.
 ///
 /// # Errors
 /// Those of the system calls.
 pub fn write_report(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if path.metadata().is_ok_and(|meta| !meta.is_file()) {
-        return std::fs::OpenOptions::new().write(true).open(path)?.write_all(bytes);
+    if names_open_file(path) || path.metadata().is_ok_and(|meta| !meta.is_file()) {
+        return std::fs::OpenOptions::new().append(true).open(path)?.write_all(bytes);
     }
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let target = if path.is_symlink() { path.canonicalize()? } else { path.to_path_buf() };
+    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = held::Root::open(&parent.canonicalize()?).map_err(io::Error::other)?;
     write_whole(dir.itself(), name, bytes, 0o644)?;
     sync_dir(dir.itself())
 }
+
+/// Whether a path is, or is a link to, something like `/dev/stdout`.
+fn names_open_file(path: &Path) -> bool {
+    let mut next = std::path::absolute(path).ok();
+    for _ in 0..LINKS {
+        let Some(path) = next else { return false };
+        if path.starts_with("/dev") || path.starts_with("/proc") {
+            return true;
+        }
+        next = path.read_link().ok().map(|target| path.parent().unwrap_or(Path::new("/")).join(target));
+    }
+    false
+}
+
+/// As many links in a row as the kernel follows.
+const LINKS: usize = 40;
 
 /// Adds to a file that others write to as well, such as a step's summary.
 ///

@@ -45,6 +45,7 @@ mod recipe;
 mod recipe_patches;
 mod recorded_runs;
 mod reference;
+mod reports_delivered;
 mod require;
 mod screens;
 mod sdk_tree;

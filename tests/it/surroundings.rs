@@ -101,6 +101,7 @@ fn reports_never_land_in_the_sdk_nor_on_each_other() {
         vec![dir.path().join("elsewhere/new.json")],
         vec![tree.path("devel").join("lib/../new.json")],
         vec![tree.site_packages.join(".rocm-fixup/0001.plan")],
+        vec![tree.site_packages.join("x-1.dist-info/RECORD")],
         vec![dir.path().join("a.json"), dir.path().join("a.json")],
         vec![dir.path().join("a.json"), dir.path().join("b.json")],
     ] {

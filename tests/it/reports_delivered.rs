@@ -1,0 +1,69 @@
+//! Where reports go: through links, to open files, and what is said where they can't go.
+
+use std::fs;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::symlink;
+
+use rocm_fixup::fsops::write_report;
+
+use crate::cli::tool;
+use crate::sdk_tree::{Builder, Form};
+use crate::snapshot::{assert_same, snapshot};
+
+#[test]
+fn what_a_link_leads_to_is_written_and_the_link_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, link) = (dir.path().join("1.json"), dir.path().join("newest.json"));
+    fs::write(&file, "old").unwrap();
+    symlink("1.json", &link).unwrap();
+    write_report(&link, b"new").unwrap();
+    assert!(link.is_symlink());
+    assert_eq!(fs::read(&file).unwrap(), b"new");
+}
+
+/// As `/dev/stdout` is one: replacing the link, or the file behind it, would leave its reader with nothing.
+#[test]
+fn a_link_to_an_open_file_is_written_to_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = fs::File::create(dir.path().join("redirected")).unwrap();
+    let link = dir.path().join("stdout");
+    symlink(format!("/proc/self/fd/{}", open.as_raw_fd()), &link).unwrap();
+    symlink("stdout", dir.path().join("log")).unwrap();
+    write_report(&link, b"one").unwrap();
+    write_report(&dir.path().join("log"), b"two").unwrap();
+    assert!(link.is_symlink());
+    assert_eq!(open.metadata().unwrap().len(), 6);
+    assert_eq!(fs::read(dir.path().join("redirected")).unwrap(), b"onetwo");
+}
+
+#[test]
+fn a_step_summary_never_lands_in_the_sdk() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = Builder::standard().build(dir.path());
+    let before = snapshot(dir.path());
+    for file in ["_rocm_sdk_core/lib/libamd_comgr.so.3", ".rocm-fixup", "x-1.dist-info/RECORD"] {
+        let mut command = tool(&["status", "--format", "github", "--site-packages"]);
+        command.arg(&tree.site_packages).env("GITHUB_STEP_SUMMARY", tree.site_packages.join(file));
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{file}: {output:?}");
+        assert_same(&before, &snapshot(dir.path()));
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error_whatever_was_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = Builder::standard().build(dir.path());
+    tree.reshape(Form::Split);
+    let status = |more: &[&str]| {
+        tool(&["status", "--site-packages"])
+            .arg(&tree.site_packages)
+            .args(more)
+            .output()
+            .unwrap()
+            .status
+            .code()
+    };
+    assert_eq!(status(&[]), Some(4));
+    assert_eq!(status(&["--output", "json=/no/such/directory/x"]), Some(1));
+}
