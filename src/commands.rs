@@ -10,7 +10,7 @@ use crate::cli::{self, Cli, Command};
 use crate::console::Console;
 use crate::dedup::DedupPlan;
 use crate::deliver;
-use crate::error::Exit;
+use crate::error::{Exit, Hint};
 use crate::patch::plan::{Direction, Options, Planned};
 use crate::recipe::Recipe;
 use crate::report::Report;
@@ -188,7 +188,13 @@ fn run(session: &mut Session<'_>, args: &cli::Run, report: &mut Report) -> anyho
 fn status(session: &mut Session<'_>, args: &cli::Status, report: &mut Report) -> anyhow::Result<()> {
     let remembered = session.remembered_recipe();
     let named = args.recipe.recipe.clone().or(remembered);
-    let loaded = load(named.as_deref(), report)?;
+    let gone = |error: anyhow::Error| match args.recipe.recipe {
+        None => {
+            error.context(Hint::new("the last run used it: name its place, or another recipe, with --recipe"))
+        }
+        Some(_) => error,
+    };
+    let loaded = load(named.as_deref(), report).map_err(gone)?;
     verbs::patch::widen(session, args.recipe.recipe.as_deref())?;
     verbs::undo::recorded(session, report)?;
     let sdk = session.has_sdk(report)?;

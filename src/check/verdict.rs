@@ -113,12 +113,13 @@ fn ended(check: &SmokeCheck, seen: &Seen, stderr: &str) -> (Verdict, String) {
         return (Verdict::Timeout, format!("stopped after {} s {when}", check.timeout.as_secs_f64()));
     }
     if !complete {
-        if let Some(line) = texts::needs_gpu(stderr) {
-            return (Verdict::NeedsGpu, format!("`{module}` needs a GPU: {line}"));
-        }
         if let Some(trouble) = texts::loader(stderr) {
             let detail = format!("`{module}`: {}", trouble.explained(None));
             return (Verdict::ImportError, detail);
+        }
+        // What ended it stands last; a runtime grumbles about a missing GPU long before something else goes wrong, too.
+        if let Some(line) = texts::needs_gpu(&texts::tail(stderr, 3, 600)) {
+            return (Verdict::NeedsGpu, format!("`{module}` needs a GPU: {line}"));
         }
     }
     match seen.reply.ended.end {

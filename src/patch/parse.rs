@@ -10,6 +10,7 @@ use std::path::Path;
 use diffy::Patch;
 
 use super::lint::{Header, Linted, Mistake, Section};
+use crate::journal::DIRECTORY;
 use crate::model::RelPath;
 
 /// How many leading components a name in the patch loses.
@@ -163,6 +164,12 @@ fn stripped(name: &[u8], level: usize) -> Result<RelPath, Refusal> {
         return Err((
             "name",
             format!("`{lossy_name}` is not a plain path: no `..`, `.`, `//`, NUL or empty name"),
+        ));
+    }
+    if name.split(|&b| b == b'/').any(|part| part.starts_with(DIRECTORY.as_bytes())) {
+        return Err((
+            "journal",
+            format!("`{lossy_name}` lies in the journal of this program, or is a stage of it"),
         ));
     }
     let mut rest = name;

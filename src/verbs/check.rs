@@ -99,8 +99,8 @@ pub fn smoke_modules(
 ) -> Result<()> {
     let interpreter = interpreter(session)?;
     for module in modules {
-        if leave_out(session, module, report) {
-            continue;
+        if session.global.skip.contains(module) {
+            return Err(anyhow!("`{module}` is to be checked and to be skipped").context(Exit::Usage));
         }
         let entry = recipe.smoke.iter().find(|entry| entry.name == *module || entry.module == *module);
         let check = entry.map_or_else(|| SmokeCheck::new(module), of_entry);

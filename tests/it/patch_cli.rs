@@ -255,3 +255,22 @@ fn two_files_of_one_name_are_refused_and_the_patches_of_a_folder_are_listed() {
         (&"pending".into(), &"applied".into())
     );
 }
+
+#[test]
+fn a_patch_of_the_journal_or_of_a_stage_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let site = dir.path().join("site-packages");
+    std::fs::create_dir_all(site.join(".rocm-fixup")).unwrap();
+    for name in [".rocm-fixup/0009.plan", "pkg/.rocm-fixup-0001-0"] {
+        let folder = dir.path().join("patches");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("x.patch"), format!("--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n"))
+            .unwrap();
+        let output =
+            tool(&["patch", "--from"]).arg(&folder).arg("--site-packages").arg(&site).output().unwrap();
+        assert!(matches!(output.status.code(), Some(2 | 3)), "{output:?}");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(said.contains("journal of this program"), "{said}");
+        assert!(!site.join(name).exists());
+    }
+}

@@ -267,3 +267,11 @@ fn an_interpreter_that_can_run_no_checks_is_an_error_not_a_verdict() {
     let error = smoke(&interpreter, &SmokeCheck::new("json")).unwrap_err();
     assert!(format!("{error:#}").contains("it ended with code 9"), "{error:#}");
 }
+
+#[test]
+fn a_module_that_is_named_and_skipped_is_no_success() {
+    let call =
+        crate::cli::tool(&["smoke", "json", "--skip", "json", "--python"]).arg(python()).output().unwrap();
+    assert_eq!(call.status.code(), Some(2), "{call:?}");
+    assert!(String::from_utf8_lossy(&call.stderr).contains("to be checked and to be skipped"), "{call:?}");
+}

@@ -179,3 +179,12 @@ fn the_exit_code_after_the_shutdown_counts() {
     assert_eq!(verdict, Verdict::ImportError);
     assert!(detail.ends_with("then SIGSEGV killed the interpreter at its shutdown"), "{detail}");
 }
+
+#[test]
+fn a_grumble_about_the_gpu_excuses_nothing_that_comes_after_it() {
+    let grumble = "No HIP GPUs are available\n";
+    let missing = format!("{grumble}libx.so.1: cannot open shared object file: No such file or directory\n");
+    assert_eq!(judged(&seen(vec![importing()], End::Signal(6), &missing)).0, Verdict::ImportError);
+    let later = format!("{grumble}loading a\nloading b\nloading c\n");
+    assert_eq!(judged(&seen(vec![importing()], End::Signal(11), &later)).0, Verdict::Signal);
+}
