@@ -14,7 +14,7 @@ use rustix::fs::{self as sys, AtFlags, FlockOperation, Gid, Mode, OFlags, Rename
 use rustix::io::Errno;
 
 use crate::error::{Exit, Hint};
-use crate::held::{self, CHUNK, Dir};
+use crate::held::{self, CHUNK, Dir, Seen};
 use crate::model::{Digest, Meta};
 use crate::stat;
 
@@ -176,6 +176,8 @@ pub fn move_new(dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<()> {
 pub fn unlink(dir: &Dir, name: &OsStr) -> io::Result<()> {
     match sys::unlinkat(dir.fd(), name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
+        // Where nothing may be written, the kernel says so before it looks for the name.
+        Err(Errno::ROFS) if dir.look(name).is_ok_and(|seen| seen == Seen::Absent) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -47,6 +47,26 @@ fn what_is_mounted_inside_of_a_tree_is_not_linked() {
     }
 }
 
+/// A tree that can be read only, beside a site-packages that can be written to.
+#[test]
+fn a_tree_that_cannot_be_written_to_leaves_no_run_behind() {
+    if !Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success()) {
+        eprintln!("not run: no mount namespace can be made here");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let tree = standard(dir.path());
+    let before = snapshot(dir.path());
+    let script =
+        r#"mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$2" dedup --site-packages "$3""#;
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh"]).arg(tree.path("devel"));
+    let output = command.arg(env!("CARGO_BIN_EXE_rocm-fixup")).arg(&tree.site_packages).output().unwrap();
+    assert_eq!(code(&output), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Read-only file system"), "{output:?}");
+    assert_same(&before, &snapshot(dir.path()));
+}
+
 /// Directories that a group may write, and files of root in them: a merge would work, and its undo would not.
 #[test]
 fn files_of_somebody_else_are_not_merged_by_who_could_not_give_them_back() {
