@@ -134,7 +134,8 @@ impl FromStr for Output {
         }
         let format = Format::from_str(format, false)
             .map_err(|_| format!("`{format}` is no format: human, json or github"))?;
-        Ok(Self { format, file: file.map(PathBuf::from) })
+        // As everywhere, `-` is stdout.
+        Ok(Self { format, file: file.filter(|file| *file != "-").map(PathBuf::from) })
     }
 }
 

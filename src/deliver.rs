@@ -21,6 +21,14 @@ use crate::{discover, fsops};
 /// # Errors
 /// Exit 2.
 pub fn check(global: &Global) -> anyhow::Result<()> {
+    // Annotations for GitHub are lines of their own among a text for people.
+    let on_stdout = outputs(global).into_iter().filter(|o| o.file.is_none() && o.format != Format::Github);
+    if on_stdout.count() > 1 {
+        return Err(usage(
+            "two reports would go to stdout".to_owned(),
+            "name a file for one: --output json=FILE",
+        ));
+    }
     let mut seen = HashSet::new();
     for file in &files(global) {
         let physical = physical(file);

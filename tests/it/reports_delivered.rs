@@ -67,3 +67,16 @@ fn a_report_that_cannot_be_written_is_an_error_whatever_was_found() {
     assert_eq!(status(&[]), Some(4));
     assert_eq!(status(&["--output", "json=/no/such/directory/x"]), Some(1));
 }
+
+#[test]
+fn stdout_takes_one_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = Builder::standard().build(dir.path());
+    let call = |more: &[&str]| {
+        tool(&["dedup", "--dry-run", "--site-packages"]).arg(&tree.site_packages).args(more).output().unwrap()
+    };
+    assert_eq!(call(&["--output", "json", "--output", "human"]).status.code(), Some(2));
+    let dashed = call(&["--output", "json=-"]);
+    assert_eq!(crate::cli::json(&dashed)["command"], "dedup");
+    assert_eq!(call(&["--output", "github", "--output", "human"]).status.code(), Some(0));
+}
