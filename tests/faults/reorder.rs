@@ -137,7 +137,7 @@ fn images<'a>(
             put(&mut image, *at, bytes);
             made.push(image.clone());
         }
-        for _ in 0..rounds.min(epoch.len()) {
+        for _ in 0..rounds.min(3 * epoch.len()) {
             let mut image = settled.clone();
             for (at, bytes) in &epoch {
                 // xorshift: the same states in every run.
