@@ -52,3 +52,4 @@ mod site;
 mod smoke;
 mod snapshot;
 mod surroundings;
+mod undo_refused;

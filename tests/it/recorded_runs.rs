@@ -12,18 +12,18 @@ use crate::cli::{json, tool};
 use crate::sdk_tree::{Builder, Form, SdkTree};
 use crate::snapshot::{assert_same, snapshot};
 
-fn on(site: &Path, args: &[&str]) -> (Option<i32>, Value) {
+pub fn on(site: &Path, args: &[&str]) -> (Option<i32>, Value) {
     let output: Output = tool(args).args(["--format", "json", "--site-packages"]).arg(site).output().unwrap();
     (output.status.code(), json(&output))
 }
 
-fn split(top: &Path) -> SdkTree {
+pub fn split(top: &Path) -> SdkTree {
     let tree = Builder::standard().build(top);
     tree.reshape(Form::Split);
     tree
 }
 
-fn text(value: &Value) -> String {
+pub fn text(value: &Value) -> String {
     value.to_string()
 }
 
@@ -97,6 +97,7 @@ fn an_uninstalled_devel_package_ends_its_run() {
     let (_, report) = on(&tree.site_packages, &["dedup"]);
     let count = report["dedup"]["linked"].as_array().unwrap().len();
     fs::remove_dir_all(tree.path("devel")).unwrap();
+    fs::remove_dir_all(tree.path("rocm_sdk_devel-10.0.0.dist-info")).unwrap();
     let (code, report) = on(&tree.site_packages, &["status"]);
     assert_eq!((code, &report["runs"][0]["gone"]), (Some(0), &count.into()), "{report:#}");
     assert!(text(&report["notes"]).contains("went away with what was uninstalled"), "{report:#}");
@@ -152,8 +153,9 @@ fn a_turned_link_stays_a_file_when_devel_is_gone() {
 /// One package went, the other stays: what is left of the run is taken back.
 #[test]
 fn an_uninstalled_patched_package_does_not_hold_up_another() {
+    let rows = "gone/a.py,,\ngone-1.dist-info/RECORD,,\n";
     let site =
-        Site::new(&[("gone/a.py", "one\n"), ("gone-1.dist-info/RECORD", "a\n"), ("stays/b.py", "two\n")]);
+        Site::new(&[("gone/a.py", "one\n"), ("gone-1.dist-info/RECORD", rows), ("stays/b.py", "two\n")]);
     let mut plan = site.plan(vec![]);
     edit(&site, &mut plan, "gone/a.py", "ONE\n");
     edit(&site, &mut plan, "gone-1.dist-info/RECORD", "A\n");
