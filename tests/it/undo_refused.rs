@@ -1,6 +1,7 @@
 //! What undo must not do: end a run on a guess, link to another's file, or take runs back in an order that breaks them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -100,4 +101,137 @@ fn what_a_mount_hides_is_not_gone() {
         assert_eq!(on(&tree.site_packages, &["undo"]).0, Some(0), "{mounted}");
         assert_same(&before, &snapshot(&tree.top));
     }
+}
+
+/// A dry run says what the real one does, by the code and by all lists, and writes nothing.
+fn dry_and_real(site: &Path, args: &[&str]) -> (Option<i32>, serde_json::Value) {
+    let before = snapshot(site);
+    let dry = on(site, &[&["undo", "--dry-run"], args].concat());
+    assert_same(&before, &snapshot(site));
+    let real = on(site, &[&["undo"], args].concat());
+    assert_eq!((dry.0, &dry.1["undo"]), (real.0, &real.1["undo"]));
+    assert_eq!(dry.1["next"], real.1["next"]);
+    real
+}
+
+#[test]
+fn a_dry_run_judges_each_change_as_undo_does() {
+    let site = Site::new(&[("kern/a.py", "a\n"), ("kern/b.py", "b\n"), ("kern/c.py", "c\n")]);
+    let mut plan = site.plan(vec![]);
+    ["kern/a.py", "kern/b.py", "kern/c.py"].iter().for_each(|name| edit(&site, &mut plan, name, "NEW\n"));
+    site.run(plan);
+    fs::remove_file(site.at("kern/a.py")).unwrap();
+    fs::write(site.at("kern/b.py"), "somebody's\n").unwrap();
+    let (code, report) = dry_and_real(&site.path, &[]);
+    assert_eq!((code, &report["undo"]["restored"]), (Some(3), &1.into()), "{report:#}");
+    assert_eq!(report["undo"]["refused"].as_array().unwrap().len(), 2);
+    fs::remove_file(site.at("kern/a.py")).unwrap_err();
+    let (code, report) = dry_and_real(&site.path, &[]);
+    assert_eq!((code, &report["undo"]["already"]), (Some(3), &1.into()), "{report:#}");
+
+    // An original that the journal has lost is an error in both.
+    fs::write(site.at("kern/b.py"), "NEW\n").unwrap();
+    fs::remove_dir_all(site.at(".rocm-fixup/objects")).unwrap();
+    let codes = [&["undo", "--dry-run"][..], &["undo"]].map(|args| on(&site.path, args).0);
+    assert_eq!(codes, [Some(1), Some(1)]);
+}
+
+#[test]
+fn a_dry_run_knows_what_it_would_have_taken_back_before() {
+    let site = Site::new(&[("kern/b.py", "one\n")]);
+    for text in ["two\n", "three\n", "four\n"] {
+        let mut plan = site.plan(vec![]);
+        edit(&site, &mut plan, "kern/b.py", text);
+        site.run(plan);
+    }
+    let (code, report) = dry_and_real(&site.path, &["--all"]);
+    assert_eq!((code, &report["undo"]["restored"]), (Some(0), &3.into()), "{report:#}");
+    assert_eq!(fs::read(site.at("kern/b.py")).unwrap(), b"one\n");
+    for form in crate::sdk_tree::FORMS {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = crate::sdk_tree::Builder::standard().build(dir.path());
+        tree.reshape(form);
+        let before = snapshot(&tree.top);
+        assert_eq!(on(&tree.site_packages, &["dedup", "--device-links"]).0, Some(0));
+        assert_eq!(dry_and_real(&tree.site_packages, &["--all"]).0, Some(0), "{form:?}");
+        assert_same(&before, &snapshot(&tree.top));
+    }
+}
+
+/// A turned link, with an alias that comes later; and patches of one file.
+#[test]
+fn an_older_run_is_not_taken_back_before_one_that_builds_on_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = crate::sdk_tree::SdkTree::builder()
+        .line("devel/lib/libX.so.3 library libX.so.3 1")
+        .line("core/include/x.h text x")
+        .build(dir.path());
+    fs::create_dir_all(tree.path("core/lib")).unwrap();
+    std::os::unix::fs::symlink("../../_rocm_sdk_devel/lib/libX.so.3", tree.path("core/lib/libX.so.3"))
+        .unwrap();
+    let first = snapshot(&tree.top);
+    assert_eq!(on(&tree.site_packages, &["dedup"]).0, Some(0));
+    fs::copy(tree.path("core/lib/libX.so.3"), tree.path("devel/lib/libX.so")).unwrap();
+    let second = snapshot(&tree.top);
+    assert_eq!(on(&tree.site_packages, &["dedup"]).0, Some(0));
+    let merged = snapshot(&tree.top);
+    for args in [&["undo", "0001"][..], &["undo", "0001", "--dry-run"]] {
+        let (code, report) = on(&tree.site_packages, args);
+        assert_eq!(code, Some(3), "{report:#}");
+        assert!(text(&report["error"]["hint"]).contains("rocm-fixup undo 0002"), "{report:#}");
+        assert_eq!(
+            (&report["next"], &report["undo"]["runs"]),
+            (&serde_json::json!([]), &serde_json::json!([]))
+        );
+        assert_same(&merged, &snapshot(&tree.top));
+    }
+    // Not after one of which something stays, either.
+    let alias = tree.path("devel/lib/libX.so");
+    fs::remove_file(&alias).unwrap();
+    fs::write(&alias, "somebody's").unwrap();
+    let (code, report) = dry_and_real(&tree.site_packages, &["--all"]);
+    assert_eq!((code, &report["undo"]["runs"]), (Some(3), &serde_json::json!(["0002"])), "{report:#}");
+    assert!(text(&report["error"]).contains("run 0001 is older than run 0002"), "{report:#}");
+    fs::remove_file(&alias).unwrap();
+    std::os::unix::fs::symlink("../../_rocm_sdk_core/lib/libX.so.3", &alias).unwrap();
+    assert_eq!(dry_and_real(&tree.site_packages, &["0002"]).0, Some(0));
+    assert_same(&second, &snapshot(&tree.top));
+    fs::remove_file(&alias).unwrap();
+    assert_eq!(dry_and_real(&tree.site_packages, &["0001"]).0, Some(0));
+    assert_same(&first, &snapshot(&tree.top));
+}
+
+#[test]
+fn runs_that_have_nothing_in_common_are_taken_back_in_any_order() {
+    let site = Site::new(&[("a/a.py", "a\n"), ("b/b.py", "b\n")]);
+    for name in ["a/a.py", "b/b.py"] {
+        let mut plan = site.plan(vec![]);
+        edit(&site, &mut plan, name, "NEW\n");
+        site.run(plan);
+    }
+    assert_eq!(dry_and_real(&site.path, &["0001"]).0, Some(0));
+    assert_eq!(fs::read(site.at("a/a.py")).unwrap(), b"a\n");
+}
+
+#[test]
+fn a_name_is_not_linked_to_a_file_with_another_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = crate::sdk_tree::SdkTree::builder()
+        .line("core/lib/libX.so.3 library libX.so.3 1")
+        .line("devel/lib/libX.so.3 hardlink core/lib/libX.so.3")
+        .build(dir.path());
+    assert_eq!(on(&tree.site_packages, &["dedup"]).0, Some(0));
+    let owner = tree.path("core/lib/libX.so.3");
+    let then = fs::metadata(&owner).unwrap();
+    let bytes = fs::read(&owner).unwrap();
+    fs::remove_file(&owner).unwrap();
+    fs::write(&owner, bytes).unwrap();
+    fs::File::open(&owner).unwrap().set_modified(then.modified().unwrap()).unwrap();
+    fs::set_permissions(&owner, fs::Permissions::from_mode(0o600)).unwrap();
+    let (code, report) = dry_and_real(&tree.site_packages, &[]);
+    assert_eq!(code, Some(3), "{report:#}");
+    assert!(text(&report["undo"]["refused"]).contains("another mode"), "{report:#}");
+    assert!(tree.path("devel/lib/libX.so.3").is_symlink());
+    fs::set_permissions(&owner, then.permissions()).unwrap();
+    assert_eq!(dry_and_real(&tree.site_packages, &[]).0, Some(0));
 }
