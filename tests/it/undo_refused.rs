@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::apply::{Site, edit};
+use crate::cli::tool;
 use crate::recorded_runs::{on, split, text};
 use crate::snapshot::{assert_same, snapshot};
 
@@ -234,4 +235,28 @@ fn a_name_is_not_linked_to_a_file_with_another_mode() {
     assert!(tree.path("devel/lib/libX.so.3").is_symlink());
     fs::set_permissions(&owner, then.permissions()).unwrap();
     assert_eq!(dry_and_real(&tree.site_packages, &[]).0, Some(0));
+}
+
+/// In the text, where an unknown id sends one.
+#[test]
+fn status_names_the_recorded_runs_and_those_that_are_half_undone() {
+    let site = Site::new(&[("a/a.py", "a\n"), ("b/b.py", "b\n"), ("c/c.py", "c\n")]);
+    let status = || {
+        let output = tool(&["status", "--site-packages"]).arg(&site.path).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let run = |names: &[&str]| {
+        let mut plan = site.plan(vec![]);
+        names.iter().for_each(|name| edit(&site, &mut plan, name, "NEW\n"));
+        site.run(plan);
+    };
+    assert!(!status().contains("recorded"), "{}", status());
+    run(&["a/a.py"]);
+    assert!(status().contains("recorded       run 0001 (test)\n"), "{}", status());
+    run(&["b/b.py", "c/c.py"]);
+    fs::write(site.at("b/b.py"), "somebody's\n").unwrap();
+    assert_eq!(on(&site.path, &["undo"]).0, Some(3));
+    assert!(status().contains("recorded       runs 0001 (test), 0002 (test, in part)\n"), "{}", status());
+    fs::remove_file(site.at(".rocm-fixup/0002.done")).unwrap();
+    assert!(status().contains("0002 (test, interrupted)\n"), "{}", status());
 }
