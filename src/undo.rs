@@ -1,6 +1,7 @@
 //! Takes a recorded run back, newest change first, and tidies up after one that was interrupted. Works from what is
 //! on disk now: a path that is neither as before nor as after the run is left alone and named.
 
+mod copied;
 mod gone;
 mod order;
 mod pretend;
@@ -18,6 +19,7 @@ use crate::ground::{Ground, is_within};
 use crate::journal::{Ended, Journal, Record};
 use crate::model::{Change, Place, RelPath};
 
+pub use copied::nothing_left;
 pub use order::in_the_way;
 pub use pretend::Pretend;
 pub use step::step;

@@ -126,7 +126,8 @@ fn findings(page: &mut Page<'_>, report: &Report, look: Look) {
     for warning in &report.warnings {
         page.colored("warning", YELLOW, &format!("{} [{}]", warning.text, warning.name));
     }
-    for run in report.runs.iter().filter(|run| run.state.contains("interrupted")) {
+    let here = report.runs.iter().filter(|run| run.moved_from.is_none());
+    for run in here.filter(|run| run.state.contains("interrupted")) {
         page.colored("interrupted", YELLOW, &format!("run {} ({}, {})", run.id, run.command, run.started));
     }
 }

@@ -142,6 +142,16 @@ pub fn recorded(session: &Session<'_>, report: &mut Report) -> anyhow::Result<()
     Ok(())
 }
 
+/// Whether nothing lies about of runs that were interrupted before their tree was copied here.
+///
+/// # Errors
+/// As told by [`undo::nothing_left`], and when a journal is damaged or not to be trusted.
+pub fn nothing_left_in_copies(session: &Session<'_>) -> anyhow::Result<()> {
+    let journals = session.journals()?;
+    let copied = session.runs(&journals)?.into_iter().filter(|(_, run)| run.moved && run.unsettled());
+    copied.into_iter().try_for_each(|(journal, run)| undo::nothing_left(&run.record, &journals[journal]))
+}
+
 /// One sentence on the paths that are gone, naming some.
 fn gone(id: &str, paths: &[PathBuf], then: &str) -> Option<String> {
     let (first, more) = (paths.first()?, paths.len() - 1);
