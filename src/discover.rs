@@ -15,6 +15,8 @@ use crate::error::Hint;
 use crate::model::{Distribution, Role, Tree};
 use crate::python::Interpreter;
 
+pub use trees::role_of;
+
 /// What the user said about where to look.
 #[derive(Clone, Debug, Default)]
 pub struct Options {

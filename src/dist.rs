@@ -259,12 +259,34 @@ pub fn record(dist: &Distribution) -> PathBuf {
 /// If RECORD is there but can't be read.
 pub fn files(dist: &Distribution) -> Result<Option<Vec<PathBuf>>> {
     let path = record(dist);
-    let bytes = match read_some(&path, RECORD) {
+    files_in(&path, &dist.site_packages).with_context(|| format!("can't read `{}`", path.display()))
+}
+
+fn files_in(record: &Path, site: &Path) -> io::Result<Option<Vec<PathBuf>>> {
+    let bytes = match read_some(record, RECORD) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        bytes => bytes.with_context(|| format!("can't read `{}`", path.display()))?,
+        bytes => bytes?,
     };
     let rows = bytes.split(|&byte| byte == b'\n').filter_map(first_field);
-    Ok(Some(rows.map(|field| dist.site_packages.join(std::ffi::OsStr::from_bytes(&field))).collect()))
+    Ok(Some(rows.map(|field| site.join(std::ffi::OsStr::from_bytes(&field))).collect()))
+}
+
+/// What is installed in `site` (physical), without a look at any METADATA: the normalised names of the metadata
+/// directories with their versions, and the files that a RECORD lists.
+///
+/// # Errors
+/// When the directory or a RECORD can't be read.
+pub fn listed(site: &Path) -> io::Result<(Vec<String>, Vec<PathBuf>)> {
+    let (mut names, mut files) = (Vec::new(), Vec::new());
+    for (dir, stem) in list_metadata_dirs(site)? {
+        names.push(normalised(&String::from_utf8_lossy(&stem)));
+        match files_in(&dir.join("RECORD"), site) {
+            // An old egg-info can be a plain file.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
+            listed => files.extend(listed?.into_iter().flatten()),
+        }
+    }
+    Ok((names, files))
 }
 
 /// The first field of a CSV row, unquoted.

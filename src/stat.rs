@@ -69,6 +69,16 @@ pub fn mount_of(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
+/// The mount that a name lies on, or its device where mounts can't be told: two that differ are not on one file system
+/// tree, two that don't may be.
+///
+/// # Errors
+/// Those of `lstat` and `statx`.
+pub fn mount_or_device(path: &Path) -> io::Result<(bool, u64)> {
+    let device = path.symlink_metadata()?.dev();
+    Ok(mount_of(path)?.map_or((false, device), |mount| (true, mount)))
+}
+
 /// Opens a regular file for reading, never through a symlink at its last component, and never blocking on a pipe.
 ///
 /// # Errors

@@ -86,6 +86,8 @@ fn entries(dir: &Path) -> std::io::Result<Vec<(std::ffi::OsString, PathBuf)>> {
     Ok(found)
 }
 
+/// The role of a tree of this name, and the distribution that brings it.
+#[must_use]
 pub fn role_of(name: &OsStr) -> Option<(Role, &'static str)> {
     let found = NAMES.iter().find(|(prefix, _, _)| {
         // A suffix is set off: `_rocm_sdk_core_1a2b`, but not `_rocm_sdk_core.libs` or `_rocm_sdk_corex`.

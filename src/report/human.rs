@@ -126,7 +126,8 @@ fn findings(page: &mut Page<'_>, report: &Report, look: Look) {
     for warning in &report.warnings {
         page.colored("warning", YELLOW, &format!("{} [{}]", warning.text, warning.name));
     }
-    for run in report.runs.iter().filter(|run| run.state.contains("interrupted")) {
+    let here = report.runs.iter().filter(|run| run.moved_from.is_none());
+    for run in here.filter(|run| run.state.contains("interrupted")) {
         page.colored("interrupted", YELLOW, &format!("run {} ({}, {})", run.id, run.command, run.started));
     }
 }
@@ -259,12 +260,27 @@ fn rest(page: &mut Page<'_>, report: &Report, look: Look) {
             page.under(&journal.path.path);
         }
     }
+    recorded(page, report);
     for (number, next) in report.next.iter().enumerate() {
         page.exactly(if number == 0 { "next" } else { "" }, next);
     }
     if let Some(trouble) = report.error.as_ref().filter(|_| look.alone) {
         page.colored("error", RED, &trouble.message);
         trouble.hint.iter().for_each(|hint| page.exactly("hint", hint));
+    }
+}
+
+/// The runs that undo knows, by the ids that it takes.
+fn recorded(page: &mut Page<'_>, report: &Report) {
+    let told = report.runs.iter().map(|run| match run.state.as_str() {
+        "complete" => format!("{} ({})", run.id, run.command),
+        "partial" => format!("{} ({}, in part)", run.id, run.command),
+        state => format!("{} ({}, {state})", run.id, run.command),
+    });
+    let told: Vec<String> = told.collect();
+    if !told.is_empty() {
+        let noun = if told.len() == 1 { "run" } else { "runs" };
+        page.line("recorded", &format!("{noun} {}", told.join(", ")));
     }
 }
 

@@ -246,7 +246,7 @@ impl Report {
         let pending = self.command == "status"
             && (self.dedup.iter().any(|d| !d.linked.is_empty() || !d.relinked.is_empty())
                 || self.patches.iter().any(|p| p.is_pending())
-                || self.runs.iter().any(|run| run.state.contains("interrupted")));
+                || self.runs.iter().any(|run| run.state.contains("interrupted") && run.moved_from.is_none()));
         failed || pending
     }
 

@@ -1,13 +1,20 @@
 //! Paths that went with a package which was uninstalled since: there is nothing to take back at them. Reads only.
+//!
+//! A run whose paths are gone is ended, and its originals with it; so that needs proof. A directory that was moved away,
+//! or that a mount hides, looks empty too.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::discover::role_of;
+use crate::dist;
 use crate::ground::Ground;
 use crate::held::Seen;
-use crate::model::{Change, Entry};
+use crate::model::{Change, Entry, FileEntry, Source};
+use crate::pyenv::Record;
+use crate::stat;
 
 /// Indices of changes that can't be taken back, and needn't be.
 #[derive(Debug, Default)]
@@ -17,39 +24,139 @@ pub struct Gone {
     pub kept: BTreeSet<usize>,
 }
 
-/// Finds them. A single path that isn't there may be anybody's mistake, of which undo must
-/// tell; a directory in which nothing is left of all that the run changed there was uninstalled. What can't be looked
-/// at isn't gone.
+/// What is installed and uninstalled as one: an SDK tree (`None`), or a package's directory or module in site-packages.
+type Unit = (usize, Option<OsString>);
+
+/// Finds them: nothing is left of all that the run changed of a package or tree, its distribution is not installed any
+/// more, and nothing is mounted there. What can't be looked at isn't gone.
 #[must_use]
 pub fn gone(ground: &Ground<'_>) -> Gone {
     let changes = &ground.plan.changes;
-    let mut directories: BTreeMap<(usize, &Path), bool> = BTreeMap::new();
-    for change in changes.iter().filter(|change| is_witness(change)) {
-        let absent = matches!(ground.look(&change.at), Ok(Seen::Absent));
-        *directories.entry(directory(change)).or_insert(true) &= absent;
+    let mut units: BTreeMap<Unit, Vec<usize>> = BTreeMap::new();
+    for (index, change) in changes.iter().enumerate().filter(|(_, c)| matches!(c.before, Entry::File(_))) {
+        units.entry(unit(ground, change)).or_default().push(index);
     }
-    let is_gone = |change: &Change| match (&change.before, directories.get(&directory(change))) {
-        (Entry::File(_), Some(gone)) => *gone,
-        (Entry::File(_), None) => {
-            matches!(ground.dir(&change.at), Err(error) if error.kind() == io::ErrorKind::NotFound)
-        }
-        (Entry::Absent | Entry::Symlink { .. }, _) => false,
-    };
-    let paths: BTreeSet<usize> = (0..changes.len()).filter(|index| is_gone(&changes[*index])).collect();
+    units.retain(|_, indices| {
+        let mut changes = indices.iter().map(|index| &changes[*index]);
+        changes.clone().any(|change| is_witness(ground, change)) && changes.all(|c| is_absent(ground, c))
+    });
+    if units.is_empty() {
+        return Gone::default();
+    }
+    let paths: BTreeSet<usize> = installed(ground).map_or_else(BTreeSet::new, |installed| {
+        let gone = units.iter().filter(|(unit, indices)| is_uninstalled(ground, &installed, unit, indices));
+        gone.flat_map(|(_, indices)| indices).copied().collect()
+    });
     let groups: BTreeSet<u32> = paths.iter().map(|index| changes[*index].group).collect();
     let turned = |change: &Change| matches!(change.before, Entry::Symlink { .. });
     let kept = |index: &usize| turned(&changes[*index]) && groups.contains(&changes[*index].group);
     Gone { kept: (0..changes.len()).filter(kept).collect(), paths }
 }
 
-/// Neither a run nor an undo ever leaves such a path with nothing there.
-fn is_witness(change: &Change) -> bool {
-    matches!(change.before, Entry::File(_)) && change.after != Entry::Absent && !change.bytecode
+fn unit(ground: &Ground<'_>, change: &Change) -> Unit {
+    let root = change.at.root;
+    if ground.plan.roots.get(root).and_then(|root| root.file_name()).and_then(role_of).is_some() {
+        return (root, None);
+    }
+    let mut names = change.at.path.as_path().iter();
+    let (first, second) = (names.next().unwrap_or_default(), names.next());
+    // The bytecode of `mod.py` goes with it.
+    if let (true, Some(file)) = (first == "__pycache__", second) {
+        let stem = file.as_encoded_bytes().split(|byte| *byte == b'.').next().unwrap_or_default();
+        return (root, Some(format!("{}.py", String::from_utf8_lossy(stem)).into()));
+    }
+    (root, Some(first.to_os_string()))
 }
 
-/// Bytecode goes with its sources.
-fn directory(change: &Change) -> (usize, &Path) {
-    let parent = change.at.path.parent();
-    let cache = parent.file_name() == Some(OsStr::new("__pycache__"));
-    (change.at.root, if cache { parent.parent().unwrap_or(parent) } else { parent })
+/// Bytecode may be made and removed by anybody: it says nothing.
+fn is_absent(ground: &Ground<'_>, change: &Change) -> bool {
+    change.bytecode || matches!(ground.look(&change.at), Ok(Seen::Absent))
+}
+
+/// What a run deleted itself is absent anyway, but its directory isn't.
+fn is_witness(ground: &Ground<'_>, change: &Change) -> bool {
+    !change.bytecode && (change.after != Entry::Absent || no_directory(ground, change))
+}
+
+fn no_directory(ground: &Ground<'_>, change: &Change) -> bool {
+    matches!(ground.dir(&change.at), Err(error) if error.kind() == io::ErrorKind::NotFound)
+}
+
+/// What the metadata in site-packages says is there.
+struct Installed {
+    /// Names of the metadata directories, normalised.
+    names: Vec<String>,
+    files: HashSet<PathBuf>,
+}
+
+/// `None` where that can't be told.
+fn installed(ground: &Ground<'_>) -> Option<Installed> {
+    let home = ground.journal.site_packages().path();
+    let mut sites: BTreeSet<&Path> = ground.plan.roots.iter().map(PathBuf::as_path).collect();
+    sites.extend(ground.plan.roots.iter().filter_map(|root| root.parent()));
+    sites.insert(home);
+    let mut installed = Installed { names: Vec::new(), files: HashSet::new() };
+    for site in sites {
+        match dist::listed(site) {
+            Ok((names, files)) => {
+                installed.names.extend(names);
+                installed.files.extend(files);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && site != home => {}
+            Err(_) => return None,
+        }
+    }
+    Some(installed)
+}
+
+fn is_uninstalled(ground: &Ground<'_>, installed: &Installed, unit: &Unit, indices: &[usize]) -> bool {
+    let path = |index: &usize| ground.plan.absolute(&ground.plan.changes[*index].at);
+    let listed = indices.iter().any(|index| installed.files.contains(&path(index)));
+    if listed || indices.iter().any(|index| is_hidden(ground, &ground.plan.changes[*index])) {
+        return false;
+    }
+    let Some(root) = ground.plan.roots.get(unit.0) else { return false };
+    let top = unit.1.as_deref().or(root.file_name()).unwrap_or_default();
+    match role_of(top) {
+        // What `rocm-sdk init` made is in no RECORD: its distribution must be gone.
+        Some((_, base)) => !installed.names.iter().any(|name| name.starts_with(base)),
+        // The rest was in a RECORD that the run changed with it, and that must be gone.
+        None => indices.iter().all(|index| was_owned(ground, &ground.plan.changes[*index])),
+    }
+}
+
+/// Whether a RECORD that the run changed listed this path, and went with its whole directory.
+fn was_owned(ground: &Ground<'_>, change: &Change) -> bool {
+    let path = change.at.path.as_path().as_os_str().as_encoded_bytes();
+    let listed_it = |record: &Change| {
+        let Entry::File(FileEntry { source: Source::Bytes, digest: Some(digest), .. }) = &record.before
+        else {
+            return false;
+        };
+        let bytes = ground.journal.original(*digest).unwrap_or_default();
+        record.at == change.at || Record::new(&bytes).is_some_and(|record| record.has(path))
+    };
+    let is_record = |other: &&Change| {
+        other.at.path.name() == OsStr::new("RECORD")
+            && other.at.root == change.at.root
+            && no_directory(ground, other)
+    };
+    // Bytecode needs no row; its source does.
+    change.bytecode || ground.plan.changes.iter().filter(is_record).any(listed_it)
+}
+
+/// Whether something may be mounted on the way from site-packages to the path.
+fn is_hidden(ground: &Ground<'_>, change: &Change) -> bool {
+    let Some(root) = ground.plan.roots.get(change.at.root) else { return true };
+    // site-packages may be a volume: the journal lies in it. A tree must lie where its link or directory lies.
+    let home =
+        if root == ground.journal.site_packages().path() { Some(root.as_path()) } else { root.parent() };
+    let Some(Ok(wanted)) = home.map(stat::mount_or_device) else { return true };
+    let path = ground.plan.absolute(&change.at);
+    path.ancestors().skip(1).take_while(|dir| dir.starts_with(root)).any(|dir| {
+        match stat::mount_or_device(dir) {
+            Ok(mount) => mount != wanted,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
+    })
 }

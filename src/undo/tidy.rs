@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 
-use super::{ground_of, step};
+use super::{ground_of, nothing_left, step};
 use crate::error::{Exit, Hint};
 use crate::fsops;
 use crate::ground::{Ground, stage_name};
@@ -17,8 +17,12 @@ use crate::model::{Change, Entry, Place, Source};
 /// or as after, and the run can be undone or done again.
 ///
 /// # Errors
-/// When a staged name holds something that is neither the old nor the new entry and can't be put back.
+/// When a staged name holds something that is neither the old nor the new entry and can't be put back; in a copy of the
+/// tree, when there is a staged name at all.
 pub fn tidy(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::Result<()> {
+    if !journal.wrote(record) {
+        return nothing_left(record, journal);
+    }
     let mut ground = ground_of(record, journal, allowed)?;
     for (index, change) in record.plan.changes.iter().enumerate() {
         for undo in [false, true] {

@@ -11,7 +11,7 @@ use crate::journal::Journal;
 use crate::model::{Entry, Plan, Role, Source};
 use crate::report::{Conflict, Dedup, LeftAlone, Linked, PathText, Report};
 use crate::session::Session;
-use crate::verbs::refusals;
+use crate::verbs::{self, refusals};
 
 /// Plans the merge of duplicate libraries; the report tells what is to be done until [`done`] corrects it.
 ///
@@ -149,6 +149,10 @@ pub fn advise(session: &Session<'_>, report: &mut Report) {
     let patches = report.patches.iter().any(|patch| patch.is_pending() && !patch.is_refused());
     let merges = report.dedup.iter().any(|d| !d.linked.is_empty() || !d.relinked.is_empty());
     if report.dry_run || report.command == "status" {
+        if let Err(error) = verbs::undo::nothing_left_in_copies(session) {
+            // The real run would say so, and do nothing.
+            return report.fail(&error);
+        }
         match &report.recipe {
             Some(recipe) if patches || (merges && report.command == "run") => {
                 report.next.push(format!("rocm-fixup run --recipe {recipe}"));

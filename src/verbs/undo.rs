@@ -6,11 +6,11 @@ use anyhow::anyhow;
 
 use crate::cli;
 use crate::console;
-use crate::error::{Hint, message};
-use crate::journal::Journal;
+use crate::error::{Exit, Hint, message};
+use crate::journal::{Journal, Record};
 use crate::report::{Report, Undo};
 use crate::session::{Session, run_ref};
-use crate::undo;
+use crate::undo::{self, Pretend, Undone};
 use crate::verbs::{self, refusals};
 
 /// Takes back one run, or all of them.
@@ -23,24 +23,31 @@ pub fn undo(session: &mut Session<'_>, args: &cli::Undo, report: &mut Report) ->
     let journals = session.journals()?;
     let mut runs = session.runs(&journals)?;
     let mut told = Undo::default();
+    let mut newer = Vec::new();
     if let Some(id) = &args.id {
-        runs.retain(|(_, run)| run.record.id == *id);
-        if runs.is_empty() {
+        let Some(at) = runs.iter().rposition(|(_, run)| run.record.id == *id) else {
             return Err(anyhow!("no run {id} is recorded").context(Hint::new("rocm-fixup status names them")));
-        }
+        };
+        newer = runs.split_off(at + 1).into_iter().map(|(_, run)| run.record).collect();
     }
     if runs.is_empty() {
         report.notes.push("nothing to undo: no run is recorded".to_owned());
     }
     let allowed = session.allowed();
+    let mut pretend = Pretend::default();
     while let Some((journal, run)) = runs.pop() {
-        let record = &run.record;
-        if session.global.dry_run {
-            let gone = undo::paths_gone(record, &journals[journal], &allowed)?.len();
-            told.gone += gone as u64;
-            told.restored += (record.plan.changes.len() - gone) as u64;
+        let (journal, record) = (&journals[journal], run.record);
+        let more = args.all || (record.continues && args.id.is_none());
+        if let Some(error) = too_early(&record, &newer) {
+            report.fail(&error);
+            newer.insert(0, record);
         } else {
-            let undone = match undo::undo(record, &journals[journal], &allowed) {
+            let undone = if session.global.dry_run {
+                undo::judge(&record, journal, &allowed, &mut pretend)
+            } else {
+                undo::undo(&record, journal, &allowed)
+            };
+            let undone = match undone {
                 Ok(undone) => undone,
                 Err(error) => {
                     // The runs that were taken back before this one are told all the same.
@@ -48,26 +55,46 @@ pub fn undo(session: &mut Session<'_>, args: &cli::Undo, report: &mut Report) ->
                     break;
                 }
             };
-            told.restored += undone.restored.len() as u64;
-            told.already += undone.already as u64;
-            told.gone += undone.gone.len() as u64;
-            told.refused.extend(refusals(&undone.refused));
-            report.notes.extend(gone(&record.id, &undone.gone, "there was nothing to take back at them"));
-            for path in &undone.kept {
-                let path = console::path(path);
-                report.notes.push(format!("`{path}` stays a file: the link that it was led to what is gone"));
-            }
+            tell(&undone, &record, journal, &mut told, report);
             if !undone.refused.is_empty() {
-                report.next.push(leave_it(&journals[journal], &record.id));
+                newer.insert(0, record);
             }
         }
-        told.runs.push(record.id.clone());
-        if !(args.all || (record.continues && args.id.is_none())) {
+        if !more {
             break;
         }
     }
     report.undo = Some(told);
     Ok(())
+}
+
+/// Why a run can't be taken back before these newer ones, if it can't.
+fn too_early(record: &Record, newer: &[Record]) -> Option<anyhow::Error> {
+    let newer: Vec<&Record> = newer.iter().collect();
+    let ids = undo::in_the_way(record, &newer);
+    let first: Vec<String> = ids.iter().map(|id| format!("rocm-fixup undo {id}")).collect();
+    (!ids.is_empty()).then(|| {
+        let why =
+            format!("run {} is older than run {}, which changed the same", record.id, ids.join(" and run "));
+        let hint = format!("first {}; then rocm-fixup undo {}", first.join(", "), record.id);
+        anyhow!(why).context(Hint::new(hint)).context(Exit::Refused)
+    })
+}
+
+fn tell(undone: &Undone, record: &Record, journal: &Journal, told: &mut Undo, report: &mut Report) {
+    told.runs.push(record.id.clone());
+    told.restored += undone.restored.len() as u64;
+    told.already += undone.already as u64;
+    told.gone += undone.gone.len() as u64;
+    told.refused.extend(refusals(&undone.refused));
+    report.notes.extend(gone(&record.id, &undone.gone, "there was nothing to take back at them"));
+    for path in &undone.kept {
+        let path = console::path(path);
+        report.notes.push(format!("`{path}` stays a file: the link that it was led to what is gone"));
+    }
+    if !undone.refused.is_empty() {
+        report.next.push(leave_it(journal, &record.id));
+    }
 }
 
 fn hinted(error: anyhow::Error) -> anyhow::Error {
@@ -114,6 +141,16 @@ pub fn recorded(session: &Session<'_>, report: &mut Report) -> anyhow::Result<()
         report.runs.push(told);
     }
     Ok(())
+}
+
+/// Whether nothing lies about of runs that were interrupted before their tree was copied here.
+///
+/// # Errors
+/// As told by [`undo::nothing_left`], and when a journal is damaged or not to be trusted.
+pub fn nothing_left_in_copies(session: &Session<'_>) -> anyhow::Result<()> {
+    let journals = session.journals()?;
+    let copied = session.runs(&journals)?.into_iter().filter(|(_, run)| run.moved && run.unsettled());
+    copied.into_iter().try_for_each(|(journal, run)| undo::nothing_left(&run.record, &journals[journal]))
 }
 
 /// One sentence on the paths that are gone, naming some.

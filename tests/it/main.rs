@@ -54,3 +54,4 @@ mod site;
 mod smoke;
 mod snapshot;
 mod surroundings;
+mod undo_refused;

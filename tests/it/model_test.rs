@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use rocm_fixup::apply::apply;
 use rocm_fixup::dedup::{self, Options};
 use rocm_fixup::journal::{Journal, Record};
-use rocm_fixup::undo::undo;
+use rocm_fixup::undo::{Pretend, judge, undo};
 
 use crate::sdk_tree::SdkTree;
 use crate::snapshot::{Snapshot, differences, snapshot};
@@ -131,7 +131,12 @@ fn there_and_back(entries: &[Entry], device_links: bool) -> Result<(), String> {
     if !second.plan.changes.is_empty() && !later {
         return Err(format!("a second run would change {:?}", second.plan.changes));
     }
-    let undone = undo(&record, &journal, std::slice::from_ref(&tree.site_packages)).map_err(text)?;
+    let allowed = std::slice::from_ref(&tree.site_packages);
+    let judged = judge(&record, &journal, allowed, &mut Pretend::default()).map_err(text)?;
+    let undone = undo(&record, &journal, allowed).map_err(text)?;
+    if judged != undone {
+        return Err(format!("a dry run says {judged:?}, and undo {undone:?}"));
+    }
     if !undone.refused.is_empty() {
         return Err(format!("not undone: {:?}", undone.refused));
     }
