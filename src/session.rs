@@ -119,7 +119,9 @@ impl<'a> Session<'a> {
         let allowed = self.allowed();
         for (index, run) in self.runs(&journals)? {
             if run.unsettled() {
-                self.console.note(&format!("tidying up after the interrupted run {}", run.record.id));
+                if !run.moved {
+                    self.console.note(&format!("tidying up after the interrupted run {}", run.record.id));
+                }
                 tidy(&run.record, &journals[index], &allowed)
                     .with_context(|| format!("can't tidy up after the interrupted run {}", run.record.id))?;
             }
