@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::aliases::{self, Group};
 use super::device::{self, Device};
 use super::encode::{self, Member};
-use super::known::{Headers, Inode, Known, Names, inode};
+use super::known::{Inode, Known, Names, inode};
 use super::observe::{in_tests, tarballs};
 use super::owners::{Owner, Owners, is_library};
 use super::{DedupPlan, Options, Reason, Trouble, rights};
@@ -115,14 +115,7 @@ impl<'a> Site<'a, '_> {
             self.group(group);
         }
         for (file, headers) in sorted.others {
-            let path = self.inventory.absolute(&file.place);
-            match headers {
-                Headers::NotElf(why) => self.out.leave(path, Reason::NotElf, why),
-                Headers::Unreadable(why) => self.out.refuse(path, None, Trouble::Unreadable, why),
-                Headers::Program | Headers::Library { .. } => {
-                    self.out.leave(path, Reason::Executable, "an ELF program under a library's name");
-                }
-            }
+            self.no_library(file, &headers);
         }
         for file in sorted.rest {
             self.elsewhere(file);

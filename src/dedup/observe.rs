@@ -2,11 +2,12 @@
 //! alone. Plans no change. No I/O.
 
 use std::collections::HashSet;
+use std::mem::discriminant;
 use std::path::Path;
 
 use super::aliases::Symlinks;
 use super::decide::{Site, below_lib};
-use super::known::inode;
+use super::known::{Headers, inode};
 use super::owners::{Owner, is_library};
 use super::{DedupPlan, Reason, Trouble, links};
 use crate::model::{Place, RelPath, Role};
@@ -201,6 +202,38 @@ impl<'a> Site<'a, '_> {
             self.out.leave(self.inventory.absolute(&file.place), Reason::Executable, detail);
             return;
         }
+    }
+
+    /// Reports what has a library's name and an owner's twin, but is no library. That is fine where the twin is none
+    /// either; beside a library it is what a broken download or a full disk leaves.
+    pub(super) fn no_library(&mut self, file: &'a FileRecord, headers: &Headers) {
+        let (mut alike, mut unlike) = (false, None);
+        for twin in self.owners.twins(&file.place.path).to_vec() {
+            match self.known.headers(twin.file) {
+                None => return,
+                Some(theirs) if discriminant(&theirs) == discriminant(headers) => alike = true,
+                Some(theirs) => drop(unlike.get_or_insert((twin.at, theirs))),
+            }
+        }
+        let path = self.inventory.absolute(&file.place);
+        let (reason, what) = match headers {
+            Headers::NotElf(why) => (Reason::NotElf, why.as_str()),
+            Headers::Unreadable(why) => return self.out.refuse(path, None, Trouble::Unreadable, why),
+            Headers::Program | Headers::Library { .. } => {
+                (Reason::Executable, "an ELF program under a library's name")
+            }
+        };
+        let Some((twin, theirs)) = unlike.filter(|_| !alike) else {
+            return self.out.leave(path, reason, what);
+        };
+        let (reason, theirs) = match theirs {
+            Headers::Library { .. } => (Trouble::Content, "a library".to_owned()),
+            Headers::Program => (Trouble::Content, "a program".to_owned()),
+            Headers::NotElf(why) => (Trouble::Content, why),
+            Headers::Unreadable(why) => (Trouble::Unreadable, why),
+        };
+        let twin = self.inventory.absolute(&twin);
+        self.out.refuse(path, Some(twin), reason, format!("{what}; the owner's: {theirs}"));
     }
 
     /// Reports a library that nothing is done about, if it looks like an owner's.
