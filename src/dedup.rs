@@ -18,6 +18,7 @@ mod encode;
 mod known;
 mod links;
 mod observe;
+mod outside;
 mod owners;
 mod rights;
 

@@ -11,7 +11,7 @@ use super::known::{Headers, inode};
 use super::owners::{Owner, is_library};
 use super::{DedupPlan, Reason, Trouble, links};
 use crate::model::{Place, RelPath, Role};
-use crate::scan::{FileRecord, Inventory, Kind, Leads, is_below_lib};
+use crate::scan::{FileRecord, Inventory, Kind, Leads};
 
 /// Reports tarballs that are still there, and names the site-packages whose devel tree can't be trusted for that.
 pub fn tarballs<'a>(inventory: &'a Inventory, out: &mut DedupPlan) -> HashSet<&'a Path> {
@@ -125,71 +125,6 @@ impl<'a> Site<'a, '_> {
                 self.out.refuse(path, Some(owner), Trouble::Content, detail);
             }
         }
-    }
-
-    /// Names that ought to be a library that both have, and aren't: links out of the SDK, directories, pipes.
-    pub(super) fn odd_names(&mut self) {
-        let inventory = self.inventory;
-        for file in self.files().filter(|file| is_below_lib(file.place.path.as_path())) {
-            let path = &file.place.path;
-            let theirs = self.owners.trees.iter().map(|&root| Place { root, path: path.clone() });
-            let twin = theirs.clone().find(|place| self.is_there(place));
-            let odd = match &file.kind {
-                Kind::Symlink { leads: Leads::To(end), .. } => {
-                    twin.filter(|_| inventory.is_outside(end)).map(|twin| {
-                        (twin, Trouble::Outside, format!("a link out of the SDK, to `{}`", end.display()))
-                    })
-                }
-                Kind::Other if is_library(path) => twin.filter(|twin| !self.is_directory(twin)).map(|twin| {
-                    (
-                        twin,
-                        Trouble::NotAFile,
-                        "a directory, pipe or device, where the owner has a file".to_owned(),
-                    )
-                }),
-                Kind::File if is_library(path) && !in_tests(path) => theirs.clone().find_map(|twin| {
-                    let end = self.leads_out(&twin)?;
-                    let detail = format!("the owner's is a link out of the SDK, to `{}`", end.display());
-                    Some((twin, Trouble::Outside, detail))
-                }),
-                _ => None,
-            };
-            if let Some((twin, reason, detail)) = odd {
-                self.out.refuse(
-                    inventory.absolute(&file.place),
-                    Some(inventory.absolute(&twin)),
-                    reason,
-                    detail,
-                );
-            }
-        }
-        // The owner's directory is a link, and devel has it as a directory.
-        for link in inventory.files.values().filter(|link| self.owners.trees.contains(&link.place.root)) {
-            let ours = Place { root: self.root, path: link.place.path.clone() };
-            let Some(end) = self.leads_out(&link.place).filter(|_| self.is_directory(&ours)) else {
-                continue;
-            };
-            let detail = format!("a link out of the SDK, to `{}`", end.display());
-            let (path, other) = (inventory.absolute(&link.place), inventory.absolute(&ours));
-            self.out.refuse(path, Some(other), Trouble::Outside, detail);
-        }
-    }
-
-    /// Where a link out of all trees ends.
-    fn leads_out(&self, place: &Place) -> Option<&'a Path> {
-        match &self.inventory.files.get(place)?.kind {
-            Kind::Symlink { leads: Leads::To(end), .. } if self.inventory.is_outside(end) => Some(end),
-            _ => None,
-        }
-    }
-
-    fn is_directory(&self, place: &Place) -> bool {
-        self.inventory.directories.contains_key(&(place.root, place.path.as_path().to_path_buf()))
-    }
-
-    fn is_there(&self, place: &Place) -> bool {
-        let file = self.inventory.files.get(place).is_some_and(|file| file.kind == Kind::File);
-        file || self.is_directory(place)
     }
 
     pub(super) fn program(&mut self, file: &'a FileRecord) {
