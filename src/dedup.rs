@@ -21,6 +21,7 @@ mod observe;
 mod outside;
 mod owners;
 mod rights;
+mod spelled;
 
 use known::Known;
 
@@ -143,6 +144,8 @@ pub enum Trouble {
     Mounted,
     /// A link leads out of the SDK's trees, where another copy of a library of the SDK may lie.
     Outside,
+    /// Two trees have it under one name, in one of them through a directory that is a link.
+    DirectoryLink,
     /// A directory, pipe, socket or device under the name of a library.
     NotAFile,
     LinkLoop,

@@ -10,6 +10,7 @@ use super::encode::{self, Member};
 use super::known::{Inode, Known, Names, inode};
 use super::observe::{in_tests, tarballs};
 use super::owners::{Owner, Owners, is_library};
+use super::spelled::Spelled;
 use super::{DedupPlan, Options, Reason, Trouble, rights};
 use crate::compare::Verdict;
 use crate::model::{Meta, Place, RelPath, Role};
@@ -27,9 +28,9 @@ pub fn decide(inventory: &Inventory, device: &Device, options: &Options, known: 
         let tree = &inventory.trees[root];
         if tree.role == Role::Devel && !waiting.contains(tree.site_packages.as_path()) {
             let owners = Owners::of(inventory, root);
-            let mut site =
-                Site { inventory, device, options, root, owners, names: &names, known, out: &mut out };
-            site.run();
+            let spelled = Spelled::of(inventory, root, &owners.trees);
+            let (names, out) = (&names, &mut out);
+            Site { inventory, device, options, root, owners, spelled, names, known, out }.run();
         }
     }
     out.left_alone.sort_unstable();
@@ -54,6 +55,7 @@ pub struct Site<'a, 'k> {
     pub options: &'k Options,
     pub root: usize,
     pub owners: Owners<'a>,
+    pub spelled: Spelled<'a>,
     pub names: &'k Names<'a>,
     pub known: &'k mut Known,
     pub out: &'k mut DedupPlan,
@@ -120,6 +122,7 @@ impl<'a> Site<'a, '_> {
         for file in sorted.rest {
             self.elsewhere(file);
         }
+        self.owners_through_links();
         self.shared();
         device::decide(self, self.root);
     }

@@ -174,6 +174,9 @@ impl<'a> Site<'a, '_> {
     /// Reports a library that nothing is done about, if it looks like an owner's.
     pub(super) fn elsewhere(&mut self, file: &'a FileRecord) {
         let path = &file.place.path;
+        if !in_tests(path) && self.through_links(file) {
+            return;
+        }
         let twin = self.owners.twins(path).first().map(|twin| twin.file);
         let same = self.owners.same_inode(file, false).next().map(|owner| owner.file);
         let Some(other) = twin.or(same).or_else(|| self.owners.namesake(file)) else { return };
