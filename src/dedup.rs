@@ -14,6 +14,7 @@ use crate::scan::{self, Inventory};
 mod aliases;
 mod decide;
 mod device;
+mod doubles;
 mod encode;
 mod known;
 mod links;
@@ -57,6 +58,8 @@ pub struct DedupPlan {
     pub bytes_freed: u64,
     pub left_alone: Vec<LeftAlone>,
     pub conflicts: Vec<Conflict>,
+    /// Separate files of one library in one tree, a sentence each.
+    pub doubles: Vec<String>,
     /// One sentence each, for people.
     pub notes: Vec<String>,
     pub reads: Reads,
@@ -112,7 +115,7 @@ pub enum Reason {
     OtherPath,
     /// It exists in order to be a duplicate.
     TestFixture,
-    /// It has a twin, but doesn't lie below `lib*/`.
+    /// It has a twin, but doesn't lie below `lib*/`, nor below another `lib/`.
     OutsideLib,
     /// Two packages other than devel have it: a link would tie one wheel to another.
     TwoOwners,

@@ -37,6 +37,8 @@ pub fn decide(inventory: &Inventory, device: &Device, options: &Options, known: 
     out.left_alone.dedup();
     out.conflicts.sort_unstable();
     out.conflicts.dedup();
+    out.doubles.sort_unstable();
+    out.doubles.dedup();
     out
 }
 
@@ -119,6 +121,7 @@ impl<'a> Site<'a, '_> {
         for (file, headers) in sorted.others {
             self.no_library(file, &headers);
         }
+        self.doubles(&sorted.rest);
         for file in sorted.rest {
             self.elsewhere(file);
         }
@@ -289,7 +292,7 @@ pub fn trouble(verdict: &Verdict, unequal: Trouble) -> (Trouble, String) {
     }
 }
 
-/// In a directory below `lib*/` of the tree, or in that itself.
+/// In a directory of libraries, or below one.
 pub fn below_lib(path: &RelPath) -> bool {
     is_below_lib(path.parent())
 }
