@@ -18,6 +18,7 @@ mod doubles;
 mod encode;
 mod known;
 mod links;
+mod lost;
 mod observe;
 mod outside;
 mod owners;
@@ -173,7 +174,7 @@ pub struct Reads {
 /// Looks at `trees`, compares what must be compared, and decides.
 ///
 /// # Errors
-/// When a tree can't be walked, or a device manifest can't be read.
+/// When a tree can't be walked, or a device manifest or a RECORD can't be read.
 pub fn plan(
     trees: &[Tree],
     options: &Options,
@@ -182,6 +183,7 @@ pub fn plan(
     let mut inventory = scan::scan(trees)?;
     let device = device::read(&mut inventory)?;
     let mut known = Known::default();
+    known.lost = lost::read(&inventory)?;
     loop {
         let mut decided = decide::decide(&inventory, &device, options, &mut known);
         if !known.find_out(&inventory, options.hash, progress) {

@@ -34,6 +34,8 @@ pub struct Known {
     pub verdicts: HashMap<(Inode, Inode), Verdict>,
     pub digests: HashMap<Inode, Digest>,
     pub xattrs: HashMap<Inode, Result<Vec<Xattr>, String>>,
+    /// Links to files that an installed package says to have, and that are gone.
+    pub lost: BTreeMap<Place, Place>,
     wanted: Wanted,
     counters: Counters,
     headers_read: u64,

@@ -78,7 +78,13 @@ impl<'a> Site<'a, '_> {
                         "symlinks that lead to each other: the content is gone; reinstall the packages";
                     self.out.refuse(path, Some(hop), Trouble::LinkLoop, detail);
                 }
-                Leads::Nowhere => dangling.push(&file.place.path),
+                Leads::Nowhere => match self.known.lost.get(&file.place) {
+                    Some(lost) => {
+                        let detail = "it leads to a file that is gone, though its package's RECORD lists it";
+                        self.out.refuse(path, Some(inventory.absolute(lost)), Trouble::Dangling, detail);
+                    }
+                    None => dangling.push(&file.place.path),
+                },
                 Leads::Unknown(why) => {
                     self.out.notes.push(format!("can't follow `{}`: {why}", path.display()))
                 }
