@@ -1,4 +1,4 @@
-//! Devel links that lead nowhere because an installed package's own file was deleted, by that package's RECORD. Reads
+//! Devel links that lead nowhere because another installed package's file was deleted, by that package's RECORD. Reads
 //! RECORDs, and only where a link leads nowhere.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,43 +17,60 @@ const HOPS: usize = 40;
 ///
 /// # Errors
 /// When a RECORD is there, but can't be read.
-pub fn read(inventory: &Inventory) -> anyhow::Result<BTreeMap<Place, Place>> {
+pub fn read(inventory: &Inventory) -> anyhow::Result<BTreeMap<Place, PathBuf>> {
     let mut lost = BTreeMap::new();
-    let mut records: HashMap<usize, HashSet<PathBuf>> = HashMap::new();
-    for link in inventory.files.values() {
-        let devel = inventory.trees[link.place.root].role == Role::Devel;
-        let Some(end) = end(inventory, link).filter(|_| devel && is_library(&link.place.path)) else {
-            continue;
-        };
-        let tree = &inventory.trees[end.root];
-        let Some(distribution) = tree.distribution.as_ref().filter(|_| tree.role != Role::Devel) else {
-            continue;
-        };
-        let listed = match records.remove(&end.root) {
-            Some(listed) => listed,
-            None => dist::files(distribution)?.into_iter().flatten().collect(),
-        };
-        // As RECORD spells it: the tree's own path is physical.
-        let path = distribution.site_packages.join(&tree.name).join(end.path.as_path());
-        if listed.contains(&path) {
-            lost.insert(link.place.clone(), end.clone());
+    let mut listed: HashMap<PathBuf, HashSet<PathBuf>> = HashMap::new();
+    let links = inventory.files.values().filter(|link| inventory.trees[link.place.root].role == Role::Devel);
+    for link in links.filter(|link| is_library(&link.place.path)) {
+        let Some(end) = end(inventory, link) else { continue };
+        let Some((site, path)) = as_recorded(inventory, link.place.root, &end) else { continue };
+        if !listed.contains_key(&site) {
+            listed.insert(site.clone(), files(&site)?);
         }
-        records.insert(end.root, listed);
+        if listed[&site].contains(&site.join(path)) {
+            lost.insert(link.place.clone(), end);
+        }
     }
     Ok(lost)
 }
 
-/// Where a link that leads nowhere ends, if that is in a tree.
-fn end(inventory: &Inventory, link: &FileRecord) -> Option<Place> {
+/// What the SDK's packages in a site-packages directory say to have.
+fn files(site: &Path) -> anyhow::Result<HashSet<PathBuf>> {
+    let mut all = HashSet::new();
+    for distribution in dist::with_prefix(&[site.to_path_buf()], "rocm") {
+        all.extend(dist::files(&distribution)?.into_iter().flatten());
+    }
+    Ok(all)
+}
+
+/// The site-packages directory of a path, and the path in there as a RECORD spells it: trees are known by their physical
+/// paths. A tree that is gone as a whole was beside the devel tree. None for what the devel tree itself lacks.
+fn as_recorded(inventory: &Inventory, devel: usize, end: &Path) -> Option<(PathBuf, PathBuf)> {
+    match inventory.place_of(end) {
+        Some(place) => {
+            let tree = &inventory.trees[place.root];
+            let path = Path::new(&tree.name).join(place.path.as_path());
+            (tree.role != Role::Devel).then(|| (tree.site_packages.clone(), path))
+        }
+        None => {
+            let tree = &inventory.trees[devel];
+            let path = end.strip_prefix(tree.path.parent()?).ok()?;
+            Some((tree.site_packages.clone(), path.to_path_buf()))
+        }
+    }
+}
+
+/// Where a link that leads nowhere ends.
+fn end(inventory: &Inventory, link: &FileRecord) -> Option<PathBuf> {
     let mut link = link;
     for _ in 0..HOPS {
         let Kind::Symlink { target, leads: Leads::Nowhere } = &link.kind else { return None };
         let hop = links::first_hop(&inventory.absolute(&link.place), target);
-        let directory = hop.parent().and_then(|directory| directory.canonicalize().ok());
-        let name = Path::new(hop.file_name()?);
-        let end =
-            inventory.place_of(&directory.map_or_else(|| hop.clone(), |directory| directory.join(name)))?;
-        match inventory.files.get(&end) {
+        let end = match hop.parent().map(Path::canonicalize) {
+            Some(Ok(directory)) => directory.join(hop.file_name()?),
+            _ => hop,
+        };
+        match inventory.place_of(&end).and_then(|place| inventory.files.get(&place)) {
             Some(next) => link = next,
             None => return Some(end),
         }

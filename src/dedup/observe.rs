@@ -81,7 +81,7 @@ impl<'a> Site<'a, '_> {
                 Leads::Nowhere => match self.known.lost.get(&file.place) {
                     Some(lost) => {
                         let detail = "it leads to a file that is gone, though its package's RECORD lists it";
-                        self.out.refuse(path, Some(inventory.absolute(lost)), Trouble::Dangling, detail);
+                        self.out.refuse(path, Some(lost.clone()), Trouble::Dangling, detail);
                     }
                     None => dangling.push(&file.place.path),
                 },
