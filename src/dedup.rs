@@ -14,12 +14,16 @@ use crate::scan::{self, Inventory};
 mod aliases;
 mod decide;
 mod device;
+mod doubles;
 mod encode;
 mod known;
 mod links;
+mod lost;
 mod observe;
+mod outside;
 mod owners;
 mod rights;
+mod spelled;
 
 use known::Known;
 
@@ -55,6 +59,8 @@ pub struct DedupPlan {
     pub bytes_freed: u64,
     pub left_alone: Vec<LeftAlone>,
     pub conflicts: Vec<Conflict>,
+    /// Separate files of one library in one tree, a sentence each.
+    pub doubles: Vec<String>,
     /// One sentence each, for people.
     pub notes: Vec<String>,
     pub reads: Reads,
@@ -110,7 +116,7 @@ pub enum Reason {
     OtherPath,
     /// It exists in order to be a duplicate.
     TestFixture,
-    /// It has a twin, but doesn't lie below `lib*/`.
+    /// It has a twin, but doesn't lie below `lib*/`, nor below another `lib/`.
     OutsideLib,
     /// Two packages other than devel have it: a link would tie one wheel to another.
     TwoOwners,
@@ -142,6 +148,8 @@ pub enum Trouble {
     Mounted,
     /// A link leads out of the SDK's trees, where another copy of a library of the SDK may lie.
     Outside,
+    /// Two trees have it under one name, in one of them through a directory that is a link.
+    DirectoryLink,
     /// A directory, pipe, socket or device under the name of a library.
     NotAFile,
     LinkLoop,
@@ -166,7 +174,7 @@ pub struct Reads {
 /// Looks at `trees`, compares what must be compared, and decides.
 ///
 /// # Errors
-/// When a tree can't be walked, or a device manifest can't be read.
+/// When a tree can't be walked, or a device manifest or a RECORD can't be read.
 pub fn plan(
     trees: &[Tree],
     options: &Options,
@@ -175,6 +183,7 @@ pub fn plan(
     let mut inventory = scan::scan(trees)?;
     let device = device::read(&mut inventory)?;
     let mut known = Known::default();
+    known.lost = lost::read(&inventory)?;
     loop {
         let mut decided = decide::decide(&inventory, &device, options, &mut known);
         if !known.find_out(&inventory, options.hash, progress) {

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use super::aliases::{self, Group};
 use super::device::{self, Device};
 use super::encode::{self, Member};
-use super::known::{Headers, Inode, Known, Names, inode};
+use super::known::{Inode, Known, Names, inode};
 use super::observe::{in_tests, tarballs};
 use super::owners::{Owner, Owners, is_library};
+use super::spelled::Spelled;
 use super::{DedupPlan, Options, Reason, Trouble, rights};
 use crate::compare::Verdict;
 use crate::model::{Meta, Place, RelPath, Role};
@@ -27,15 +28,17 @@ pub fn decide(inventory: &Inventory, device: &Device, options: &Options, known: 
         let tree = &inventory.trees[root];
         if tree.role == Role::Devel && !waiting.contains(tree.site_packages.as_path()) {
             let owners = Owners::of(inventory, root);
-            let mut site =
-                Site { inventory, device, options, root, owners, names: &names, known, out: &mut out };
-            site.run();
+            let spelled = Spelled::of(inventory, root, &owners.trees);
+            let (names, out) = (&names, &mut out);
+            Site { inventory, device, options, root, owners, spelled, names, known, out }.run();
         }
     }
     out.left_alone.sort_unstable();
     out.left_alone.dedup();
     out.conflicts.sort_unstable();
     out.conflicts.dedup();
+    out.doubles.sort_unstable();
+    out.doubles.dedup();
     out
 }
 
@@ -54,6 +57,7 @@ pub struct Site<'a, 'k> {
     pub options: &'k Options,
     pub root: usize,
     pub owners: Owners<'a>,
+    pub spelled: Spelled<'a>,
     pub names: &'k Names<'a>,
     pub known: &'k mut Known,
     pub out: &'k mut DedupPlan,
@@ -115,18 +119,13 @@ impl<'a> Site<'a, '_> {
             self.group(group);
         }
         for (file, headers) in sorted.others {
-            let path = self.inventory.absolute(&file.place);
-            match headers {
-                Headers::NotElf(why) => self.out.leave(path, Reason::NotElf, why),
-                Headers::Unreadable(why) => self.out.refuse(path, None, Trouble::Unreadable, why),
-                Headers::Program | Headers::Library { .. } => {
-                    self.out.leave(path, Reason::Executable, "an ELF program under a library's name");
-                }
-            }
+            self.no_library(file, &headers);
         }
+        self.doubles(&sorted.rest);
         for file in sorted.rest {
             self.elsewhere(file);
         }
+        self.owners_through_links();
         self.shared();
         device::decide(self, self.root);
     }
@@ -293,7 +292,7 @@ pub fn trouble(verdict: &Verdict, unequal: Trouble) -> (Trouble, String) {
     }
 }
 
-/// In a directory below `lib*/` of the tree, or in that itself.
+/// In a directory of libraries, or below one.
 pub fn below_lib(path: &RelPath) -> bool {
     is_below_lib(path.parent())
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use super::{Progress, Reads};
@@ -34,6 +35,8 @@ pub struct Known {
     pub verdicts: HashMap<(Inode, Inode), Verdict>,
     pub digests: HashMap<Inode, Digest>,
     pub xattrs: HashMap<Inode, Result<Vec<Xattr>, String>>,
+    /// Links to files that an installed package says to have, and that are gone.
+    pub lost: BTreeMap<Place, PathBuf>,
     wanted: Wanted,
     counters: Counters,
     headers_read: u64,

@@ -2,15 +2,16 @@
 //! alone. Plans no change. No I/O.
 
 use std::collections::HashSet;
+use std::mem::discriminant;
 use std::path::Path;
 
 use super::aliases::Symlinks;
 use super::decide::{Site, below_lib};
-use super::known::inode;
+use super::known::{Headers, inode};
 use super::owners::{Owner, is_library};
 use super::{DedupPlan, Reason, Trouble, links};
 use crate::model::{Place, RelPath, Role};
-use crate::scan::{FileRecord, Inventory, Kind, Leads, is_below_lib};
+use crate::scan::{FileRecord, Inventory, Kind, Leads};
 
 /// Reports tarballs that are still there, and names the site-packages whose devel tree can't be trusted for that.
 pub fn tarballs<'a>(inventory: &'a Inventory, out: &mut DedupPlan) -> HashSet<&'a Path> {
@@ -77,7 +78,13 @@ impl<'a> Site<'a, '_> {
                         "symlinks that lead to each other: the content is gone; reinstall the packages";
                     self.out.refuse(path, Some(hop), Trouble::LinkLoop, detail);
                 }
-                Leads::Nowhere => dangling.push(&file.place.path),
+                Leads::Nowhere => match self.known.lost.get(&file.place) {
+                    Some(lost) => {
+                        let detail = "it leads to a file that is gone, though its package's RECORD lists it";
+                        self.out.refuse(path, Some(lost.clone()), Trouble::Dangling, detail);
+                    }
+                    None => dangling.push(&file.place.path),
+                },
                 Leads::Unknown(why) => {
                     self.out.notes.push(format!("can't follow `{}`: {why}", path.display()))
                 }
@@ -126,71 +133,6 @@ impl<'a> Site<'a, '_> {
         }
     }
 
-    /// Names that ought to be a library that both have, and aren't: links out of the SDK, directories, pipes.
-    pub(super) fn odd_names(&mut self) {
-        let inventory = self.inventory;
-        for file in self.files().filter(|file| is_below_lib(file.place.path.as_path())) {
-            let path = &file.place.path;
-            let theirs = self.owners.trees.iter().map(|&root| Place { root, path: path.clone() });
-            let twin = theirs.clone().find(|place| self.is_there(place));
-            let odd = match &file.kind {
-                Kind::Symlink { leads: Leads::To(end), .. } => {
-                    twin.filter(|_| inventory.is_outside(end)).map(|twin| {
-                        (twin, Trouble::Outside, format!("a link out of the SDK, to `{}`", end.display()))
-                    })
-                }
-                Kind::Other if is_library(path) => twin.filter(|twin| !self.is_directory(twin)).map(|twin| {
-                    (
-                        twin,
-                        Trouble::NotAFile,
-                        "a directory, pipe or device, where the owner has a file".to_owned(),
-                    )
-                }),
-                Kind::File if is_library(path) && !in_tests(path) => theirs.clone().find_map(|twin| {
-                    let end = self.leads_out(&twin)?;
-                    let detail = format!("the owner's is a link out of the SDK, to `{}`", end.display());
-                    Some((twin, Trouble::Outside, detail))
-                }),
-                _ => None,
-            };
-            if let Some((twin, reason, detail)) = odd {
-                self.out.refuse(
-                    inventory.absolute(&file.place),
-                    Some(inventory.absolute(&twin)),
-                    reason,
-                    detail,
-                );
-            }
-        }
-        // The owner's directory is a link, and devel has it as a directory.
-        for link in inventory.files.values().filter(|link| self.owners.trees.contains(&link.place.root)) {
-            let ours = Place { root: self.root, path: link.place.path.clone() };
-            let Some(end) = self.leads_out(&link.place).filter(|_| self.is_directory(&ours)) else {
-                continue;
-            };
-            let detail = format!("a link out of the SDK, to `{}`", end.display());
-            let (path, other) = (inventory.absolute(&link.place), inventory.absolute(&ours));
-            self.out.refuse(path, Some(other), Trouble::Outside, detail);
-        }
-    }
-
-    /// Where a link out of all trees ends.
-    fn leads_out(&self, place: &Place) -> Option<&'a Path> {
-        match &self.inventory.files.get(place)?.kind {
-            Kind::Symlink { leads: Leads::To(end), .. } if self.inventory.is_outside(end) => Some(end),
-            _ => None,
-        }
-    }
-
-    fn is_directory(&self, place: &Place) -> bool {
-        self.inventory.directories.contains_key(&(place.root, place.path.as_path().to_path_buf()))
-    }
-
-    fn is_there(&self, place: &Place) -> bool {
-        let file = self.inventory.files.get(place).is_some_and(|file| file.kind == Kind::File);
-        file || self.is_directory(place)
-    }
-
     pub(super) fn program(&mut self, file: &'a FileRecord) {
         for &root in &self.owners.trees {
             let place = Place { root, path: file.place.path.clone() };
@@ -203,9 +145,44 @@ impl<'a> Site<'a, '_> {
         }
     }
 
+    /// Reports what has a library's name and an owner's twin, but is no library. That is fine where the twin is none
+    /// either; beside a library it is what a broken download or a full disk leaves.
+    pub(super) fn no_library(&mut self, file: &'a FileRecord, headers: &Headers) {
+        let (mut alike, mut unlike) = (false, None);
+        for twin in self.owners.twins(&file.place.path).to_vec() {
+            match self.known.headers(twin.file) {
+                None => return,
+                Some(theirs) if discriminant(&theirs) == discriminant(headers) => alike = true,
+                Some(theirs) => drop(unlike.get_or_insert((twin.at, theirs))),
+            }
+        }
+        let path = self.inventory.absolute(&file.place);
+        let (reason, what) = match headers {
+            Headers::NotElf(why) => (Reason::NotElf, why.as_str()),
+            Headers::Unreadable(why) => return self.out.refuse(path, None, Trouble::Unreadable, why),
+            Headers::Program | Headers::Library { .. } => {
+                (Reason::Executable, "an ELF program under a library's name")
+            }
+        };
+        let Some((twin, theirs)) = unlike.filter(|_| !alike) else {
+            return self.out.leave(path, reason, what);
+        };
+        let (reason, theirs) = match theirs {
+            Headers::Library { .. } => (Trouble::Content, "a library".to_owned()),
+            Headers::Program => (Trouble::Content, "a program".to_owned()),
+            Headers::NotElf(why) => (Trouble::Content, why),
+            Headers::Unreadable(why) => (Trouble::Unreadable, why),
+        };
+        let twin = self.inventory.absolute(&twin);
+        self.out.refuse(path, Some(twin), reason, format!("{what}; the owner's: {theirs}"));
+    }
+
     /// Reports a library that nothing is done about, if it looks like an owner's.
     pub(super) fn elsewhere(&mut self, file: &'a FileRecord) {
         let path = &file.place.path;
+        if !in_tests(path) && self.through_links(file) {
+            return;
+        }
         let twin = self.owners.twins(path).first().map(|twin| twin.file);
         let same = self.owners.same_inode(file, false).next().map(|owner| owner.file);
         let Some(other) = twin.or(same).or_else(|| self.owners.namesake(file)) else { return };

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use crate::model::RelPath;
 
-/// `lib*/` of a tree, or below it.
+/// `lib*/` of a tree, any `lib/` or `lib64/`, as `llvm/lib/`, or below one.
 #[must_use]
 pub fn is_below_lib(path: &Path) -> bool {
-    path.components().next().is_some_and(|top| top.as_os_str().as_bytes().starts_with(b"lib"))
+    let mut names = path.components().map(|part| part.as_os_str().as_bytes());
+    let top = names.next();
+    top.is_some_and(|top| top.starts_with(b"lib")) || names.any(|name| name == b"lib" || name == b"lib64")
 }
 
 /// `*.so` and `*.so.N…`.
@@ -30,6 +32,16 @@ pub fn is_program_path(path: &RelPath) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directories_of_libraries_are_told_from_others() {
+        for good in ["lib", "lib64/k", "libexec", "llvm/lib", "llvm/lib64/k", "a/b/lib"] {
+            assert!(is_below_lib(Path::new(good)), "{good}");
+        }
+        for bad in ["", "share/x", "bin", "llvm/libs", "llvm/libexec", "include/lib.d"] {
+            assert!(!is_below_lib(Path::new(bad)), "{bad}");
+        }
+    }
 
     #[test]
     fn library_names_are_told_from_others() {

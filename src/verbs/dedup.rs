@@ -39,6 +39,7 @@ pub fn plan(
     })?;
     drop(bar);
     report.notes.extend(planned.notes.iter().cloned());
+    planned.doubles.iter().for_each(|text| report.warn("one-soname", text));
     let mut told = tell(&planned);
     if not_expanded(&session.env.devel, &mut told) {
         report.next.push("rocm-sdk init, then this again, in the same RUN".to_owned());

@@ -47,6 +47,9 @@ fn told(tree: &SdkTree, plan: &DedupPlan) -> String {
         let detail = one.detail.replace(&site, "");
         writeln!(text, "conflict {}{other} {}: {detail}", tree.short(&one.path), kebab(one.reason)).unwrap();
     }
+    for double in &plan.doubles {
+        writeln!(text, "double {}", double.replace(&site, "")).unwrap();
+    }
     for note in &plan.notes {
         writeln!(text, "note {}", note.replace(&site, "")).unwrap();
     }

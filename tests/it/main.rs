@@ -23,6 +23,7 @@ mod json_schema;
 mod libraries;
 mod locate;
 mod model_test;
+mod not_sound;
 mod patch_cases;
 mod patch_cli;
 mod patch_corpora;
