@@ -10,7 +10,7 @@ use super::known::inode;
 use super::{Reason, Remade, Trouble, rights};
 use crate::compare::Verdict;
 use crate::manifest;
-use crate::model::{Change, Meta, Place, RelPath, Role, Source};
+use crate::model::{Change, Entry, FileEntry, Meta, Place, RelPath, Role, Source};
 use crate::scan::{FileRecord, Inventory, Kind};
 
 /// All manifest entries: devel places, with the libraries place that each shall be a hard link to.
@@ -93,6 +93,10 @@ pub fn decide(site: &mut Site<'_, '_>, root: usize) {
     }
 }
 
+fn links_to(entry: &Entry, place: &Place) -> bool {
+    matches!(entry, Entry::File(FileEntry { source: Source::LinkTo(to), .. }) if to == place)
+}
+
 /// Re-makes one libraries file and all devel names that shall be hard links to it.
 fn remake(site: &mut Site<'_, '_>, kept: &FileRecord, files: Vec<&FileRecord>) {
     let inventory = site.inventory;
@@ -104,6 +108,16 @@ fn remake(site: &mut Site<'_, '_>, kept: &FileRecord, files: Vec<&FileRecord>) {
         for file in files {
             site.out.leave(inventory.absolute(&file.place), Reason::DeviceManifest, "intact, re-made before");
         }
+        return;
+    }
+    // A link that is turned becomes a hard link to such a file, which must then stay the file that it is.
+    let turned =
+        |file: &&FileRecord| site.out.plan.changes.iter().any(|change| links_to(&change.after, &file.place));
+    if let Some(file) = files.iter().copied().chain([kept]).find(turned) {
+        let path = inventory.absolute(&file.place);
+        site.out
+            .notes
+            .push(format!("`{}` is re-made by the next run: a link to it is turned first", path.display()));
         return;
     }
     let mut troubles = Vec::new();

@@ -210,3 +210,34 @@ fn a_full_standard_error_stops_nothing() {
     let output = tool(&["undo", "--site-packages"]).arg(&site.path).stderr(full).output().unwrap();
     assert_eq!(output.status.code(), Some(0));
 }
+
+/// A link that is turned becomes a hard link to the file that it led to. A device file must then wait for the next run:
+/// made anew in the same one it was no longer that file, and undo refused the link.
+#[test]
+fn a_device_file_that_a_turned_link_leads_to_is_made_anew_by_the_next_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = [
+        "core/lib/llvm/lib/libX.so library libX.so 1",
+        "devel/lib/libX.so.3 copy core/lib/llvm/lib/libX.so",
+        "devel/lib/libX.so copy core/lib/llvm/lib/libX.so",
+        "libraries/lib/libX.so.3 copy core/lib/llvm/lib/libX.so",
+        "core/lib/libX.so symlink ../../_rocm_sdk_devel/lib/libX.so.3",
+        "manifest libraries gfx942 lib/libX.so.3",
+    ];
+    let tree = lines.iter().fold(SdkTree::builder(), |builder, line| builder.line(*line)).build(dir.path());
+    let before = snapshot(&tree.top);
+    let call = |args: &[&str]| {
+        let output = tool(args).arg("--site-packages").arg(&tree.site_packages).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(call(&["dedup", "--device-links"]).contains("is re-made by the next run"));
+    let after_one = snapshot(&tree.top);
+    call(&["undo"]);
+    assert_same(&before, &snapshot(&tree.top));
+    call(&["dedup", "--device-links"]);
+    assert!(call(&["dedup", "--device-links"]).contains("re-linked      1 device"));
+    assert_ne!(after_one, snapshot(&tree.top));
+    call(&["undo", "--all"]);
+    assert_same(&before, &snapshot(&tree.top));
+}
