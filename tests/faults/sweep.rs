@@ -179,7 +179,7 @@ pub fn looks(context: &Context, scene: Scene) -> Result<Tally, String> {
     let points =
         calls.iter().flat_map(at).map(|fault| Point { scene, steps: vec![(Phase::Run, Some(fault))] });
     let points: Vec<_> = points.collect();
-    let points = if context.full { points } else { spread(points, 300) };
+    let points = if context.full { points } else { spread(points, 200) };
     check_all(context, "fault at a look", scene, points)
 }
 
@@ -223,7 +223,7 @@ pub fn recoveries(context: &Context, scene: Scene) -> Result<Tally, String> {
     }
     let pairs = points.split_off(singles);
     let (singles, pairs) =
-        if context.full { (points, pairs) } else { (spread(points, 200), spread(pairs, 300)) };
+        if context.full { (points, pairs) } else { (spread(points, 100), spread(pairs, 220)) };
     let mut tally = check_all(context, "fault in undo", scene, singles)?;
     tally.add(check_all(context, "pair of faults", scene, pairs)?);
     Ok(tally)
