@@ -1,6 +1,7 @@
 //! One command's dealings with one image: where everything is, the lock, the journals, and the way from a plan to
 //! recorded changes. Verbs decide; this carries out what they decided, in the only safe order.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub struct Session<'a> {
     /// Directories outside of site-packages and SDK trees that a recipe's patches may reach.
     pub extra_roots: Vec<PathBuf>,
     locks: Vec<Lock>,
+    /// Read once, and again when the locks are held.
+    runs: OnceCell<Vec<(usize, Run)>>,
     /// The run before this one was stopped: this one goes on from there.
     continues: bool,
 }
@@ -40,7 +43,8 @@ impl<'a> Session<'a> {
         let env = discover::locate(&options)?;
         report.environment = Some(describe(&env));
         report.notes.extend(env.notes.iter().cloned());
-        Ok(Self { console, global, env, extra_roots: Vec::new(), locks: Vec::new(), continues: false })
+        let (extra_roots, locks, runs) = (Vec::new(), Vec::new(), OnceCell::new());
+        Ok(Self { console, global, env, extra_roots, locks, runs, continues: false })
     }
 
     /// Whether there is anything of the SDK; if not, says so, and refuses with `--require-sdk`.
@@ -88,13 +92,16 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When a journal is damaged or not to be trusted.
-    pub fn runs(&self, journals: &[Journal]) -> anyhow::Result<Vec<(usize, Run)>> {
+    pub fn runs(&self) -> anyhow::Result<&[(usize, Run)]> {
+        if let Some(runs) = self.runs.get() {
+            return Ok(runs);
+        }
         let mut runs = Vec::new();
-        for (index, journal) in journals.iter().enumerate() {
+        for (index, journal) in self.journals()?.iter().enumerate() {
             runs.extend(journal.runs()?.into_iter().map(|run| (index, run)));
         }
         runs.sort_by(|a, b| a.1.record.started.cmp(&b.1.record.started));
-        Ok(runs)
+        Ok(self.runs.get_or_init(|| runs))
     }
 
     /// Takes the locks and tidies up after interrupted runs, unless nothing may be written.
@@ -116,20 +123,25 @@ impl<'a> Session<'a> {
             };
             self.locks.push(lock(dir, Duration::from_secs(self.global.lock_timeout), waiting)?);
         }
+        // Another process may have changed them until now.
+        self.runs = OnceCell::new();
         let allowed = self.allowed();
-        for (index, run) in self.runs(&journals)? {
-            if run.unsettled() {
-                if !run.moved {
-                    self.console.note(&format!("tidying up after the interrupted run {}", run.record.id));
-                }
-                tidy(&run.record, &journals[index], &allowed)
-                    .with_context(|| format!("can't tidy up after the interrupted run {}", run.record.id))?;
+        let mut tidied = false;
+        for (index, run) in self.runs()?.iter().filter(|(_, run)| run.unsettled()) {
+            if !run.moved {
+                self.console.note(&format!("tidying up after the interrupted run {}", run.record.id));
             }
+            tidy(&run.record, &journals[*index], &allowed)
+                .with_context(|| format!("can't tidy up after the interrupted run {}", run.record.id))?;
+            tidied = true;
         }
         for journal in &journals {
             journal.sweep()?;
         }
-        let newest = self.runs(&journals)?.pop();
+        if tidied {
+            self.runs = OnceCell::new();
+        }
+        let newest = self.runs()?.last();
         self.continues = newest.is_some_and(|(_, run)| run.ended == Some(Ended::Stopped) && !run.moved);
         Ok(())
     }
@@ -178,9 +190,7 @@ impl<'a> Session<'a> {
     /// The name of the recipe that the newest recorded run used.
     #[must_use]
     pub fn remembered_recipe(&self) -> Option<String> {
-        let journals = self.journals().ok()?;
-        let runs = self.runs(&journals).ok()?;
-        runs.into_iter().rev().find_map(|(_, run)| run.record.recipe)
+        self.runs().ok()?.iter().rev().find_map(|(_, run)| run.record.recipe.clone())
     }
 }
 

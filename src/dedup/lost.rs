@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
+
 use super::links;
 use super::owners::is_library;
 use crate::dist;
@@ -25,22 +27,15 @@ pub fn read(inventory: &Inventory) -> anyhow::Result<BTreeMap<Place, PathBuf>> {
         let Some(end) = end(inventory, link) else { continue };
         let Some((site, path)) = as_recorded(inventory, link.place.root, &end) else { continue };
         if !listed.contains_key(&site) {
-            listed.insert(site.clone(), files(&site)?);
+            let (_, files) = dist::listed(&site)
+                .with_context(|| format!("can't read the RECORDs in `{}`", site.display()))?;
+            listed.insert(site.clone(), files.into_iter().collect());
         }
         if listed[&site].contains(&site.join(path)) {
             lost.insert(link.place.clone(), end);
         }
     }
     Ok(lost)
-}
-
-/// What the SDK's packages in a site-packages directory say to have.
-fn files(site: &Path) -> anyhow::Result<HashSet<PathBuf>> {
-    let mut all = HashSet::new();
-    for distribution in dist::with_prefix(&[site.to_path_buf()], "rocm") {
-        all.extend(dist::files(&distribution)?.into_iter().flatten());
-    }
-    Ok(all)
 }
 
 /// The site-packages directory of a path, and the path in there as a RECORD spells it: trees are known by their physical

@@ -71,8 +71,8 @@ fn not_expanded(devel: &DevelState, told: &mut Dedup) -> bool {
 fn refreshed(session: &Session<'_>) -> anyhow::Result<HashSet<(PathBuf, i128)>> {
     let journals = session.journals()?;
     let mut found = HashSet::new();
-    for (journal, run) in session.runs(&journals)? {
-        let (then, now) = (&run.record.site_packages, journals[journal].site_packages().path());
+    for (journal, run) in session.runs()? {
+        let (then, now) = (&run.record.site_packages, journals[*journal].site_packages().path());
         let plan = &run.record.plan;
         let at = i128::from(run.record.started_second()) * 1_000_000_000;
         for change in &plan.changes {

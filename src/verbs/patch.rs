@@ -44,9 +44,7 @@ impl Known {
     /// # Errors
     /// When one is damaged or not to be trusted.
     pub fn recall(&mut self, session: &Session<'_>) -> Result<()> {
-        let journals = session.journals()?;
-        let runs = session.runs(&journals)?;
-        self.past = Past::new(journals, runs);
+        self.past = Past::new(session.journals()?, session.runs()?.to_vec());
         Ok(())
     }
 
@@ -168,17 +166,21 @@ pub fn extra_roots(session: &Session<'_>, known: &Known, recipe: &Recipe) -> Vec
 /// When a journal is damaged or not to be trusted, or the named recipe can't be read.
 pub fn widen(session: &mut Session<'_>, named: Option<&str>) -> Result<()> {
     let allowed = session.allowed();
-    let runs = session.runs(&session.journals()?)?;
-    let outside = |run: &Run| !run.record.plan.roots.iter().all(|root| is_within(root, &allowed));
-    let recorded =
-        runs.iter().filter(|(_, run)| outside(run)).filter_map(|(_, run)| run.record.recipe.as_deref());
+    let is_outside = |run: &Run| !run.record.plan.roots.iter().all(|root| is_within(root, &allowed));
+    let outside: Vec<&Run> =
+        session.runs()?.iter().map(|(_, run)| run).filter(|run| is_outside(run)).collect();
+    if outside.is_empty() {
+        return Ok(());
+    }
+    let recorded = outside.iter().filter_map(|run| run.record.recipe.as_deref());
     let recipes: BTreeSet<&str> =
         recorded.filter(|name| embedded::recipe(name).is_some()).chain(named).collect();
-    let known = if recipes.is_empty() { return Ok(()) } else { Known::of(session)? };
+    let known = Known::of(session)?;
+    let mut roots = Vec::new();
     for recipe in recipes {
-        let roots = extra_roots(session, &known, &Loaded::load(Some(recipe))?.recipe);
-        session.extra_roots.extend(roots);
+        roots.extend(extra_roots(session, &known, &Loaded::load(Some(recipe))?.recipe));
     }
+    session.extra_roots.extend(roots);
     Ok(())
 }
 
@@ -209,7 +211,7 @@ pub fn done(planned: Planned, outcome: &Outcome, made: bool, direction: Directio
 /// # Errors
 /// When a journal is damaged or not to be trusted, or a file can't be read.
 pub fn recorded(session: &Session<'_>, report: &mut Report) -> Result<()> {
-    let found = patch::recorded::recorded(&session.runs(&session.journals()?)?, &session.allowed())?;
+    let found = patch::recorded::recorded(session.runs()?, &session.allowed())?;
     if found.iter().any(|patch| patch.is_pending() && !patch.is_refused()) {
         report
             .next

@@ -21,7 +21,7 @@ pub fn undo(session: &mut Session<'_>, args: &cli::Undo, report: &mut Report) ->
     verbs::patch::widen(session, args.recipe.as_deref())?;
     session.prepare()?;
     let journals = session.journals()?;
-    let mut runs = session.runs(&journals)?;
+    let mut runs = session.runs()?.to_vec();
     let mut told = Undo::default();
     let mut newer = Vec::new();
     if let Some(id) = &args.id {
@@ -117,16 +117,16 @@ fn leave_it(journal: &Journal, id: &str) -> String {
 pub fn recorded(session: &Session<'_>, report: &mut Report) -> anyhow::Result<()> {
     let journals = session.journals()?;
     let allowed = session.allowed();
-    for (journal, run) in session.runs(&journals)? {
+    for (journal, run) in session.runs()? {
         let id = &run.record.id;
-        let mut told = run_ref(&run);
+        let mut told = run_ref(run);
         if let Some(home) = &told.moved_from {
             report.notes.push(format!(
                 "run {id} was made in `{home}`, and this is a copy of that tree: what it did holds here too, but undo \
                  can't take it back here"
             ));
         } else {
-            match undo::paths_gone(&run.record, &journals[journal], &allowed) {
+            match undo::paths_gone(&run.record, &journals[*journal], &allowed) {
                 Ok(paths) => {
                     told.gone = paths.len() as u64;
                     report.notes.extend(gone(
@@ -149,8 +149,8 @@ pub fn recorded(session: &Session<'_>, report: &mut Report) -> anyhow::Result<()
 /// As told by [`undo::nothing_left`], and when a journal is damaged or not to be trusted.
 pub fn nothing_left_in_copies(session: &Session<'_>) -> anyhow::Result<()> {
     let journals = session.journals()?;
-    let copied = session.runs(&journals)?.into_iter().filter(|(_, run)| run.moved && run.unsettled());
-    copied.into_iter().try_for_each(|(journal, run)| undo::nothing_left(&run.record, &journals[journal]))
+    let mut copied = session.runs()?.iter().filter(|(_, run)| run.moved && run.unsettled());
+    copied.try_for_each(|(journal, run)| undo::nothing_left(&run.record, &journals[*journal]))
 }
 
 /// One sentence on the paths that are gone, naming some.

@@ -177,19 +177,21 @@ fn huge_deep_and_senseless_records_are_refused_without_a_panic() {
 }
 
 #[test]
-fn every_flip_and_cut_of_a_done_mark_is_refused_and_changes_nothing() {
+fn every_flip_and_cut_of_a_journals_files_is_noticed() {
     let (site, _) = site();
-    let path = site.at(".rocm-fixup/0001.done");
-    let whole = fs::read(&path).unwrap();
-    for at in 0..whole.len() {
-        let mut bytes = whole.clone();
-        bytes[at] ^= 0x20;
-        fs::write(&path, &bytes).unwrap();
-        assert!(site.journal().runs().is_err(), "byte {at}");
-        fs::write(&path, &whole[..at]).unwrap();
-        assert!(site.journal().runs().is_err(), "cut at {at}");
+    for name in ["0001.plan", "0001.done"] {
+        let path = site.at(".rocm-fixup").join(name);
+        let whole = fs::read(&path).unwrap();
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x20;
+            fs::write(&path, &bytes).unwrap();
+            assert!(site.journal().runs().is_err(), "{name}, byte {at}");
+            fs::write(&path, &whole[..at]).unwrap();
+            assert!(site.journal().runs().is_err(), "{name}, cut at {at}");
+        }
+        fs::write(&path, &whole).unwrap();
     }
-    fs::write(&path, &whole).unwrap();
     assert_eq!(site.journal().runs().unwrap()[0].ended, Some(Ended::Complete));
 }
 

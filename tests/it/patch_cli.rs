@@ -268,7 +268,7 @@ fn a_patch_of_the_journal_or_of_a_stage_is_refused() {
             .unwrap();
         let output =
             tool(&["patch", "--from"]).arg(&folder).arg("--site-packages").arg(&site).output().unwrap();
-        assert!(matches!(output.status.code(), Some(2 | 3)), "{output:?}");
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(said.contains("journal of this program"), "{said}");
         assert!(!site.join(name).exists());
