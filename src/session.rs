@@ -61,7 +61,7 @@ impl<'a> Session<'a> {
             let hint = Hint::new("install it first, or name another interpreter with --python");
             return Err(anyhow::anyhow!(text).context(hint).context(Exit::Refused));
         }
-        report.notes.push(format!("nothing to do: {text}"));
+        report.notes.push(format!("{text}: no library to merge"));
         Ok(false)
     }
 
