@@ -1,6 +1,7 @@
 //! Looks at SDK trees: walks each physical directory once, and records what can matter for deduplication. Never writes, never follows a link while walking, and reads no file contents.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -173,10 +174,7 @@ impl Inventory {
         {
             match entry {
                 Ok(entry) => {
-                    let below = entry.path().strip_prefix(&top).ok().and_then(RelPath::new);
-                    if let Some(path) = below.filter(|path| matters(&entry, path)) {
-                        names.push(Place { root, path });
-                    }
+                    names.extend(matters(&entry, &top).map(|path| Place { root, path }));
                 }
                 Err(error) => broken.push(error),
             }
@@ -266,11 +264,18 @@ fn note(
     }
 }
 
-fn matters(entry: &DirEntry, path: &RelPath) -> bool {
-    let library = is_library_name(path.name().as_bytes());
-    let program = !entry.file_type().is_dir() && is_program_path(path);
+/// The path of a walked entry below the walk's `top`, if it can matter. Most entries don't, so that is told before their
+/// path is looked at piece by piece.
+fn matters(entry: &DirEntry, top: &Path) -> Option<RelPath> {
+    let (path, top) = (entry.path().as_os_str().as_bytes(), top.as_os_str().as_bytes());
+    let below = path.strip_prefix(top)?;
+    let below = Path::new(OsStr::from_bytes(below.strip_prefix(b"/").unwrap_or(below)));
+    let file_type = entry.file_type();
+    let library = is_library_name(entry.file_name().as_bytes());
+    let program = !file_type.is_dir() && is_program_path(below);
     // Directories of libraries can be links as well.
-    library || program || (entry.path_is_symlink() && is_below_lib(path.as_path()))
+    let link = file_type.is_symlink() && is_below_lib(below);
+    (library || program || link).then(|| RelPath::new(below)).flatten()
 }
 
 fn leads(path: &Path) -> Leads {

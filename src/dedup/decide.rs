@@ -83,7 +83,7 @@ impl<'a> Site<'a, '_> {
             if self.device.links.contains_key(&file.place) {
                 continue;
             }
-            if is_program_path(path) {
+            if is_program_path(path.as_path()) {
                 self.program(file);
             } else if is_library(path) && below_lib(path) && !in_tests(path) {
                 candidates.entry(inode(file)).or_default().push(file);
@@ -158,7 +158,7 @@ impl<'a> Site<'a, '_> {
             }
         }
         if open {
-            return;
+            return self.ask_ahead(group);
         }
         let primary = members.iter().find(|m| group.has_soname(&m.file.place.path)).or(members.first());
         let primary = primary.map(|member| &member.owner).or(kept.first().map(|kept| &kept.1));
@@ -210,6 +210,16 @@ impl<'a> Site<'a, '_> {
         }
         for (file, other, reason, detail) in troubles {
             self.out.refuse(self.inventory.absolute(&file.place), other, reason, detail);
+        }
+    }
+
+    /// Asks with the comparisons what will be asked after them: each round of questions costs a look at everything.
+    fn ask_ahead(&mut self, group: &Group<'a>) {
+        for file in &group.files {
+            self.known.xattrs(file);
+            for twin in self.owners.twins(&file.place.path) {
+                self.known.xattrs(twin.file);
+            }
         }
     }
 

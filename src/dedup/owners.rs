@@ -113,7 +113,7 @@ impl<'a> Owners<'a> {
 
 /// A library by name, and not where programs lie.
 pub fn is_library(path: &RelPath) -> bool {
-    is_library_name(path.name().as_bytes()) && !is_program_path(path)
+    is_library_name(path.name().as_bytes()) && !is_program_path(path.as_path())
 }
 
 /// Other trees of the same site-packages; where there are none, those of any.

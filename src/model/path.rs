@@ -1,26 +1,33 @@
 //! Paths below a root, and paths in JSON.
 
+use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::fmt;
-use std::path::{Component, Path, PathBuf};
+use std::hash::{Hash, Hasher};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A path below a root: never absolute, never empty, without `.` or `..` (patching.md, cases 18 to 20).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A path below a root: never absolute, never empty, without `.` or `..` (patching.md, cases 18 to 20). In order of its
+/// components, as `Path` is; but compared by bytes, which is several times faster and the same for such plain paths.
+#[derive(Clone, Debug)]
 pub struct RelPath(PathBuf);
 
 impl RelPath {
-    /// Takes `path` if it names something below a root by normal components only; `None` otherwise.
+    /// Takes `path` if it names something below a root by normal components only, and is spelled out as `a/b` is;
+    /// `None` otherwise.
     #[must_use]
     pub fn new(path: impl AsRef<Path>) -> Option<Self> {
         let path = path.as_ref();
-        let normal = path.components().all(|c| matches!(c, Component::Normal(_)));
-        let bytes = path.as_os_str().as_encoded_bytes();
-        // `components` folds `a//b`, `a/./b` and a trailing slash; a spelled-out path must not need folding.
-        let folded: PathBuf = path.components().collect();
-        let plain = folded.as_os_str().as_encoded_bytes() == bytes && !bytes.contains(&0);
-        (normal && plain && !bytes.is_empty()).then(|| Self(path.to_path_buf()))
+        let bytes = path.as_os_str().as_bytes();
+        let plain = |part: &[u8]| !matches!(part, b"" | b"." | b"..");
+        (!bytes.contains(&0) && bytes.split(|&byte| byte == b'/').all(plain))
+            .then(|| Self(path.to_path_buf()))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.0.as_os_str().as_bytes()
     }
 
     #[must_use]
@@ -44,6 +51,34 @@ impl RelPath {
     #[must_use]
     pub fn sibling(&self, name: impl AsRef<OsStr>) -> Option<Self> {
         Self::new(self.parent().join(name.as_ref()))
+    }
+}
+
+impl PartialEq for RelPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for RelPath {}
+
+impl Hash for RelPath {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes().hash(state);
+    }
+}
+
+impl PartialOrd for RelPath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for RelPath {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // The end of a component comes before all that could go on in it; no path has a zero byte.
+        let ranked = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
+        self.bytes().iter().map(ranked).cmp(other.bytes().iter().map(ranked))
     }
 }
 
@@ -130,9 +165,24 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn rel_paths_are_taken_and_ordered_as_std_does(a in "[a./ -]{0,8}", b in "[a./ -]{0,8}") {
+            for text in [&a, &b] {
+                let path = Path::new(text);
+                let spelled = path.components().collect::<PathBuf>().as_os_str() == path.as_os_str();
+                let normal = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+                assert_eq!(RelPath::new(path).is_some(), spelled && normal && !text.is_empty(), "{text}");
+            }
+            if let (Some(left), Some(right)) = (RelPath::new(&a), RelPath::new(&b)) {
+                assert_eq!(left.cmp(&right), Path::new(&a).cmp(Path::new(&b)), "{a} {b}");
+                assert_eq!(left == right, a == b);
+            }
+        }
+    }
+
     #[test]
     fn paths_that_are_not_utf8_survive_json() {
-        use std::os::unix::ffi::OsStrExt as _;
         let odd = RelPath::new(OsStr::from_bytes(b"lib/\xff.so")).unwrap();
         let json = serde_json::to_string(&odd).unwrap();
         assert_eq!(serde_json::from_str::<RelPath>(&json).unwrap(), odd);
