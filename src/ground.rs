@@ -78,7 +78,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Whether we have moved the ctime of this file's inode.
+    /// Whether this is still the planned file, apart from a ctime that we have moved ourselves.
     #[must_use]
     pub fn unchanged(&self, now: &FileId, planned: &FileId) -> bool {
         now == planned || (now.same_but_ctime(planned) && self.touched.contains(&(now.dev, now.ino)))
