@@ -201,17 +201,22 @@ impl Run<'_> {
         if !as_planned {
             return Ok(Err("it changed since it was looked at".to_owned()));
         }
-        if let Some((kept, seen)) = &change.keeps
-            && !self.will_be_made(index, kept)
-        {
-            let now = self.ground.look(kept).with_context(doing)?;
-            let wanted = self.made.get(kept).unwrap_or(seen);
-            if !matches!(&now, Seen::File { id, .. } if self.ground.unchanged(id, wanted)) {
-                let kept = self.ground.plan.absolute(kept);
-                return Ok(Err(format!("`{}` changed since it was looked at", kept.display())));
-            }
+        self.still_kept(index)
+    }
+
+    /// Whether the file that a change relies on is still as the planner saw it, or as this run made it.
+    fn still_kept(&self, index: usize) -> anyhow::Result<Result<(), Drift>> {
+        let Some((kept, seen)) = &self.change(index).keeps else { return Ok(Ok(())) };
+        if self.will_be_made(index, kept) {
+            return Ok(Ok(()));
         }
-        Ok(Ok(()))
+        let shown = self.ground.plan.absolute(kept);
+        let now = self.ground.look(kept).with_context(|| format!("can't look at `{}`", shown.display()))?;
+        let wanted = self.made.get(kept).unwrap_or(seen);
+        Ok(match now {
+            Seen::File { id, .. } if self.ground.unchanged(&id, wanted) => Ok(()),
+            _ => Err(format!("`{}` changed since it was looked at", shown.display())),
+        })
     }
 
     /// Whether a change of the same group makes the kept file, and hasn't yet: it is looked at when that is done.
@@ -237,15 +242,15 @@ impl Run<'_> {
         self.ground.swap(&change.at, &self.stage(index), old, &change.after, big)
     }
 
-    /// The last look at an old file before it goes: nobody may have written to it since.
+    /// The last look before an old file goes: nobody may have written to it since, nor taken the one away that stays.
     fn still_old(&self, index: usize, swap: Swap) -> anyhow::Result<Result<(), Drift>> {
         let change = self.change(index);
         let (Some(seen), Swap::Exchanged | Swap::Removed) = (&change.seen, swap) else { return Ok(Ok(())) };
         let out = self.ground.dir(&change.at)?.look(&self.stage(index))?;
-        Ok(match out {
-            Seen::File { id, .. } if (id.size, id.mtime) == (seen.size, seen.mtime) => Ok(()),
-            _ => Err("it was written to meanwhile".to_owned()),
-        })
+        match out {
+            Seen::File { id, .. } if (id.size, id.mtime) == (seen.size, seen.mtime) => self.still_kept(index),
+            _ => Ok(Err("it was written to meanwhile".to_owned())),
+        }
     }
 
     fn roll_back(&mut self, progress: &Progress) -> anyhow::Result<()> {

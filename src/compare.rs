@@ -90,17 +90,22 @@ fn compare_on(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Vec<Verdict> {
     let queue = queue::Queue::new(pairs, counters, threads as u64);
-    std::thread::scope(|scope| {
-        // One thread only for one unit: starting more costs more than it gains.
-        for _ in 0..threads.min(usize::try_from(queue.units()).unwrap_or(threads)) {
-            scope.spawn(|| {
-                let mut buffers = Buffers { kept: vec![0; BUFFER], copy: vec![0; BUFFER] };
-                while let Some((job, turn)) = queue.next() {
-                    job.work(turn, &mut buffers, progress);
-                    queue.finished(&job);
-                }
-            });
+    let work = || {
+        let mut buffers = Buffers { kept: vec![0; BUFFER], copy: vec![0; BUFFER] };
+        while let Some((job, turn)) = queue.next() {
+            job.work(turn, &mut buffers, progress);
+            queue.finished(&job);
         }
+    };
+    std::thread::scope(|scope| {
+        // This thread works too, and no more are started than there are units. Where the system has no more threads to
+        // give (RLIMIT_NPROC, a pids cgroup), it goes on with those that there are.
+        for _ in 1..threads.min(usize::try_from(queue.units()).unwrap_or(threads)) {
+            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
     });
     queue.verdicts()
 }

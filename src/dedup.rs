@@ -38,6 +38,8 @@ pub struct Options {
     pub hash: bool,
     /// Files that were re-made before, with the mtime that they got then: not to be re-made again while intact.
     pub refreshed: HashSet<(PathBuf, i128)>,
+    /// Names that earlier runs made links: the file that they lead to was there then.
+    pub linked: HashSet<PathBuf>,
 }
 
 /// How far the comparison is, in bytes of one side. `Total` may come more than once, each time adding to the whole.
@@ -148,6 +150,8 @@ pub enum Trouble {
     Mounted,
     /// A link leads out of the SDK's trees, where another copy of a library of the SDK may lie.
     Outside,
+    /// A symlink under an owner's name, to another file than the owner's.
+    OtherFile,
     /// Two trees have it under one name, in one of them through a directory that is a link.
     DirectoryLink,
     /// A directory, pipe, socket or device under the name of a library.

@@ -90,6 +90,14 @@ impl Inventory {
         !self.trees.iter().any(|tree| physical.starts_with(&tree.path))
     }
 
+    /// Whether a physical path is a directory of one of the trees.
+    #[must_use]
+    pub fn is_directory(&self, physical: &Path) -> bool {
+        let below =
+            |(root, tree): (usize, &Tree)| Some((root, physical.strip_prefix(&tree.path).ok()?.into()));
+        self.trees.iter().enumerate().filter_map(below).any(|name| self.directories.contains_key(&name))
+    }
+
     /// Records one more name, whatever it is called. Names whose directory was not walked, because it is a symlink or
     /// isn't there, are passed over, so that nothing outside the trees can be reached this way.
     ///

@@ -91,7 +91,6 @@ impl<'a> Site<'a, '_> {
                 self.elsewhere(file);
             }
         }
-        self.other_library();
         self.odd_names();
         let owners = &self.owners;
         // A copy under none of the owner's names (`libX.so.1.2.3`, where the owner has `libX.so.1`) is one all the same
@@ -125,6 +124,7 @@ impl<'a> Site<'a, '_> {
         for file in sorted.rest {
             self.elsewhere(file);
         }
+        self.other_file();
         self.owners_through_links();
         self.shared();
         device::decide(self, self.root);
@@ -144,6 +144,10 @@ impl<'a> Site<'a, '_> {
         // All questions are asked before waiting for answers: one a round would make as many rounds as there are names.
         let mut open = false;
         for &file in &group.files {
+            if let Some((twin, detail)) = self.twin_outside(file) {
+                troubles.push((file, Some(self.inventory.absolute(&twin)), Trouble::Outside, detail));
+                continue;
+            }
             if self.options.keep_hard_links
                 && let Some(owner) = self.owners.same_inode(file, false).next()
             {

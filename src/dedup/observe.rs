@@ -1,7 +1,7 @@
 //! What the report says of a devel tree besides merges: links that are there already or broken, and files that are left
 //! alone. Plans no change. No I/O.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::mem::discriminant;
 use std::path::Path;
 
@@ -10,6 +10,7 @@ use super::decide::{Site, below_lib};
 use super::known::{Headers, inode};
 use super::owners::{Owner, is_library};
 use super::{DedupPlan, Reason, Trouble, links};
+use crate::compare::Verdict;
 use crate::model::{Place, RelPath, Role};
 use crate::scan::{FileRecord, Inventory, Kind, Leads};
 
@@ -64,7 +65,9 @@ impl<'a> Site<'a, '_> {
                     let Some(end) = end.filter(|end| end.kind == Kind::File) else { continue };
                     let directory = file.place.path.parent();
                     if self.owners.trees.contains(&end.place.root) {
-                        self.out.already += 1;
+                        let twins = self.owners.twins(&file.place.path);
+                        let own = twins.is_empty() || twins.iter().any(|twin| inode(twin.file) == inode(end));
+                        self.out.already += u64::from(own);
                         let owner = Owner { at: end.place.clone(), file: end, reversed: false };
                         symlinks.lead(directory, &owner);
                     } else if end.place.root == self.root {
@@ -82,6 +85,11 @@ impl<'a> Site<'a, '_> {
                     Some(lost) => {
                         let detail = "it leads to a file that is gone, though its package's RECORD lists it";
                         self.out.refuse(path, Some(lost.clone()), Trouble::Dangling, detail);
+                    }
+                    None if self.options.linked.contains(&path) => {
+                        let hop = links::first_hop(&path, target);
+                        let detail = "rocm-fixup made it a link, and the file that it leads to is gone";
+                        self.out.refuse(path, Some(hop), Trouble::Dangling, detail);
                     }
                     None => dangling.push(&file.place.path),
                 },
@@ -113,24 +121,43 @@ impl<'a> Site<'a, '_> {
         symlinks
     }
 
-    /// A symlink under the owner's name to a file of the devel tree that can't be the same library.
-    pub(super) fn other_library(&mut self) {
+    /// A symlink under the owner's name that leads to another file than the owner's, now and after the merges: whoever
+    /// opens both names has two libraries. What lies outside of the trees is told elsewhere, and so are two equal files
+    /// side by side in an owner's tree.
+    pub(super) fn other_file(&mut self) {
+        let inventory = self.inventory;
+        let kept =
+            self.out.plan.changes.iter().filter_map(|c| Some((c.at.clone(), c.keeps.as_ref()?.0.clone())));
+        let kept: HashMap<Place, Place> = kept.collect();
         for link in self.files() {
+            let path = &link.place.path;
             let Kind::Symlink { leads: Leads::To(end), .. } = &link.kind else { continue };
-            let end = self.inventory.place_of(end).and_then(|end| self.inventory.files.get(&end));
-            let Some(end) = end.filter(|end| end.kind == Kind::File && end.place.root == self.root) else {
+            let twins = self.owners.twins(path).to_vec();
+            let elsewhere = inventory.is_outside(end) || inventory.is_directory(end);
+            if twins.is_empty() || elsewhere || !below_lib(path) || in_tests(path) {
                 continue;
-            };
-            let twins = self.owners.twins(&link.place.path);
-            let other = |owner: &Owner<'_>| !owner.reversed && owner.file.id.size != end.id.size;
-            if below_lib(&link.place.path) && !twins.is_empty() && twins.iter().all(other) {
-                let (path, owner) =
-                    (self.inventory.absolute(&link.place), self.inventory.absolute(&twins[0].at));
-                let end = self.inventory.absolute(&end.place);
-                let detail = format!("a symlink to `{}`, which has another size", end.display());
-                self.out.refuse(path, Some(owner), Trouble::Content, detail);
             }
+            let file = inventory.place_of(end).and_then(|end| inventory.files.get(&end));
+            let merged = file.and_then(|file| kept.get(&file.place));
+            let one = |twin: &Owner<'_>| {
+                file.is_some_and(|file| inode(file) == inode(twin.file)) || merged == Some(&twin.at)
+            };
+            if twins.iter().any(one) || file.is_some_and(|file| self.doubled(file, &twins)) {
+                continue;
+            }
+            let (path, owner) = (inventory.absolute(&link.place), inventory.absolute(&twins[0].at));
+            let detail = format!("a symlink to `{}`, another file than the owner's", end.display());
+            self.out.refuse(path, Some(owner), Trouble::OtherFile, detail);
         }
+    }
+
+    /// Whether one of an owner's files lies beside `file`, with equal bytes; also while that isn't known.
+    fn doubled(&mut self, file: &FileRecord, owners: &[Owner<'_>]) -> bool {
+        let (place, directory) = (&file.place, file.place.path.parent());
+        let beside = |o: &&Owner<'_>| o.at.root == place.root && o.at.path.parent() == directory;
+        owners.iter().filter(beside).any(|owner| {
+            matches!(self.known.verdict(owner.file, file, false), None | Some(Verdict::Equal { .. }))
+        })
     }
 
     pub(super) fn program(&mut self, file: &'a FileRecord) {

@@ -32,11 +32,12 @@ impl<'a> Site<'a, '_> {
                     let what = "a directory, pipe or device, where the owner has a file";
                     (twin, Trouble::NotAFile, what.to_owned())
                 }),
-                Kind::File if is_library(path) && !in_tests(path) => theirs.clone().find_map(|twin| {
-                    let end = self.leads_out(&twin)?;
-                    told.insert(twin.clone());
-                    Some((twin, Trouble::Outside, format!("the owner's is {}", out_of_the_sdk(end))))
-                }),
+                Kind::File if is_library(path) && !in_tests(path) => {
+                    self.twin_outside(file).map(|(twin, detail)| {
+                        told.insert(twin.clone());
+                        (twin, Trouble::Outside, detail)
+                    })
+                }
                 _ => None,
             };
             if let Some((twin, reason, detail)) = odd {
@@ -91,6 +92,15 @@ impl<'a> Site<'a, '_> {
                 self.out.refuse(path, Some(other), Trouble::Outside, out_of_the_sdk(end));
             }
         }
+    }
+
+    /// An owner's link out of the SDK under the name of one of our files.
+    pub(super) fn twin_outside(&self, file: &FileRecord) -> Option<(Place, String)> {
+        self.owners.trees.iter().find_map(|&root| {
+            let twin = Place { root, path: file.place.path.clone() };
+            let detail = format!("the owner's is {}", out_of_the_sdk(self.leads_out(&twin)?));
+            Some((twin, detail))
+        })
     }
 
     /// Where a link out of all trees ends.

@@ -26,12 +26,13 @@ pub fn plan(
     if !session.env.trees.iter().any(|tree| tree.role == Role::Devel) {
         report.notes.push("no devel tree: nothing can lie twice".to_owned());
     }
-    let options = dedup::Options {
+    let mut options = dedup::Options {
         device_links: options.device_links,
         keep_hard_links: options.keep_hard_links,
         hash,
-        refreshed: refreshed(session)?,
+        ..dedup::Options::default()
     };
+    remember(session, &mut options)?;
     let bar = session.console.progress("comparing libraries", 0, true);
     let planned = dedup::plan(&session.env.trees, &options, &|progress| match progress {
         Progress::Total(bytes) => bar.grow(bytes),
@@ -67,22 +68,29 @@ fn not_expanded(devel: &DevelState, told: &mut Dedup) -> bool {
     true
 }
 
-/// Files that earlier runs re-made as hard links, with the time that they got. Both are still so in a copy of the tree.
-fn refreshed(session: &Session<'_>) -> anyhow::Result<HashSet<(PathBuf, i128)>> {
+/// Names that earlier runs made links or re-made as hard links, the latter with the time that they got. All is still so
+/// in a copy of the tree.
+fn remember(session: &Session<'_>, options: &mut dedup::Options) -> anyhow::Result<()> {
     let journals = session.journals()?;
-    let mut found = HashSet::new();
     for (journal, run) in session.runs()? {
         let (then, now) = (&run.record.site_packages, journals[*journal].site_packages().path());
         let plan = &run.record.plan;
         let at = i128::from(run.record.started_second()) * 1_000_000_000;
         for change in &plan.changes {
-            if matches!(&change.after, Entry::File(file) if file.source == Source::Refresh) {
-                let path = plan.absolute(&change.at);
-                found.insert((path.strip_prefix(then).map(|path| now.join(path)).unwrap_or(path), at));
+            let path = plan.absolute(&change.at);
+            let path = path.strip_prefix(then).map(|path| now.join(path)).unwrap_or(path);
+            match &change.after {
+                Entry::File(file) if file.source == Source::Refresh => {
+                    options.refreshed.insert((path, at));
+                }
+                Entry::Symlink { .. } => {
+                    options.linked.insert(path);
+                }
+                _ => {}
             }
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 fn tell(planned: &DedupPlan) -> Dedup {
@@ -174,8 +182,9 @@ pub fn advise(session: &Session<'_>, report: &mut Report) {
     if report.runs.iter().any(|run| run.state.contains("interrupted") && run.moved_from.is_none()) {
         report.next.push("rocm-fixup dedup goes on from there, rocm-fixup undo takes it back".to_owned());
     }
-    let reinstall =
-        |c: &&Conflict| ["content", "alias-content", "dangling", "link-loop"].contains(&c.reason.as_str());
+    let reinstall = |c: &&Conflict| {
+        ["content", "alias-content", "other-file", "dangling", "link-loop"].contains(&c.reason.as_str())
+    };
     if dedup.conflicts.iter().filter(|c| !c.allowed).any(|c| reinstall(&c)) {
         report.next.push("reinstall the package that owns the named file, then rocm-fixup dedup".to_owned());
     }

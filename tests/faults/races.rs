@@ -20,6 +20,8 @@ use crate::tool::{self, Ran};
 
 /// What is done while the tool is held.
 const ATTACKS: [&str; 5] = ["parent", "tree", "owner", "name", "rewrite"];
+/// The owner's file is removed while its last copy has left its name, but is not removed yet.
+const GONE: &str = "held/split/gone/renameat2:2/";
 const FORBIDDEN: [&str; 3] = ["", "EPERM", "ENOSYS"];
 
 /// A swap that an attacker prepared: two names that are exchanged in one step.
@@ -99,7 +101,10 @@ pub fn held(context: &Context, scene: Scene) -> Result<Tally, String> {
             }
         }
     }
-    let points = if context.full { points } else { spread(points, 250) };
+    let mut points = if context.full { points } else { spread(points, 250) };
+    if scene.name == "split" {
+        points.push(GONE.to_owned());
+    }
     let make = |worker: usize| Bench::new(&context.dir(&format!("held-{worker}-{}", scene.name)), scene);
     context.each(&format!("held, {}", scene.name), &points, make, |bench, point| hold(bench, point))
 }
@@ -109,6 +114,9 @@ fn hold(bench: &Bench, point: &str) -> Check {
     let &[_, _, attack, at, forbidden] = &parts[..] else { return Err("no such point".to_owned()) };
     let (name, nth) = at.split_once(':').unwrap();
     bench.reset();
+    if point == GONE {
+        return gone(bench);
+    }
     let swap = Swap::prepare(bench, attack);
     let before = outside(bench);
     let mut strace = vec!["-e".to_owned(), format!("trace={name},openat2")];
@@ -161,6 +169,29 @@ fn hold(bench: &Bench, point: &str) -> Check {
         return now.is(&site(&bench.before)).map_err(|e| format!("after undo:{e}"));
     }
     if ran.code == Some(3) { Ok(()) } else { Err(format!("undo: {}", ran.told())) }
+}
+
+/// The copy is the last one now, and must come back to its name.
+fn gone(bench: &Bench) -> Check {
+    let owner = bench.site().join("_rocm_sdk_core/lib/libX.so.3");
+    let copies = ["libX.so", "libX.so.3"].map(|name| bench.site().join("_rocm_sdk_devel/lib").join(name));
+    let bytes = fs::read(&owner).unwrap();
+    let strace = ["-e", "trace=renameat2", "-e", "inject=renameat2:signal=SIGSTOP:when=2"].map(str::to_owned);
+    let log = bench.log_file();
+    let _ = fs::remove_file(&log);
+    let mut child = tool::traced(&bench.site(), bench.scene.command, &strace, &log).spawn().unwrap();
+    let pid = wait_until_held(&log, &mut child).ok_or("the moment was not met")?;
+    fs::remove_file(&owner).unwrap();
+    resume(pid, &mut child);
+    let ran = tool::finished(child, Some(&log));
+    let back = copies.iter().all(|copy| {
+        copy.symlink_metadata().is_ok_and(|meta| meta.is_file())
+            && fs::read(copy).is_ok_and(|now| now == bytes)
+    });
+    match ran.code {
+        Some(3) if back && bench.state().strays.is_empty() => Ok(()),
+        _ => Err(format!("the last copy is not back: {}", ran.told())),
+    }
 }
 
 /// While the tree was looked for, its name led elsewhere: then that is where it is, as some SDKs really are.

@@ -10,6 +10,7 @@
 mod apply;
 mod apply_edits;
 mod apply_killed;
+mod changed_meanwhile;
 mod cli;
 mod dedup_plan;
 mod dedup_random;
