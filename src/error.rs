@@ -84,6 +84,10 @@ pub fn hinted(error: anyhow::Error) -> anyhow::Error {
     }
     let kind = error.chain().find_map(|e| e.downcast_ref::<io::Error>()).map(io::Error::kind);
     let hint = match kind {
+        // What root may not, an attribute forbids (chattr(1)), a missing capability, or a security module.
+        Some(Kind::PermissionDenied) if rustix::process::geteuid().is_root() => {
+            "root is kept from it: see `lsattr`, the container's capabilities, and the security module's log"
+        }
         Some(Kind::PermissionDenied) => "run it as the owner of these files, or as root",
         Some(Kind::ReadOnlyFilesystem) => {
             "the file system is mounted read-only; run it where the image is built"

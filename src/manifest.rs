@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 
+use crate::error::Hint;
 use crate::model::{RelPath, Role, Tree};
 use crate::stat::open_regular;
 
@@ -55,8 +56,9 @@ pub fn read(libraries: &Tree, devel: &Path) -> anyhow::Result<Vec<DeviceLink>> {
         if path.extension().is_some_and(|extension| extension == "json") {
             let bytes =
                 bytes(&path).with_context(|| format!("can't read device manifest `{}`", path.display()))?;
-            let links =
-                parse(&bytes, devel).with_context(|| format!("bad device manifest `{}`", path.display()))?;
+            let links = parse(&bytes, devel)
+                .with_context(|| format!("bad device manifest `{}`", path.display()))
+                .context(Hint::new("reinstall the device package that it belongs to"))?;
             found.extend(links);
         }
     }

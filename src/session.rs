@@ -194,7 +194,7 @@ impl<'a> Session<'a> {
     }
 }
 
-const AS_OWNER: &str = "run it as the owner of these files, or as root";
+const AS_OWNER: &str = "run it as the owner of these files and in their group, or as root";
 
 /// A file that undo, run by this user, could not give back to its owner. Bytecode may come back as anybody's.
 fn foreign(plan: &Plan) -> Option<String> {
