@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use rocm_fixup::model::Entry;
 use serde_json::Value;
 
 use crate::apply::{Site, edit};
@@ -105,6 +106,10 @@ fn an_interrupted_run_is_not_tidied_up_in_a_copy() {
     }
     (0..20).for_each(|n| fs::remove_file(stage.with_file_name(format!(".rocm-fixup-0001-{n}"))).unwrap());
     assert_eq!(on(&site, &["dedup"]).0, Some(0), "what the hint says works");
+    // A tree that was not copied has nothing lying about.
+    fs::remove_dir_all(site.join("_rocm_sdk_devel")).unwrap();
+    let (code, report) = on(&site, &["status"]);
+    assert_eq!((code, report["error"].is_null()), (Some(0), true), "{report:#}");
 }
 
 #[test]
@@ -165,6 +170,45 @@ fn a_turned_link_stays_a_file_when_devel_is_gone() {
     assert!(text(&report["notes"]).contains("stays a file"), "{report:#}");
     assert_eq!(fs::read(tree.path("core/lib/libX.so.3")).unwrap(), bytes);
     assert!(!tree.site_packages.join(".rocm-fixup").exists());
+}
+
+/// Its bytecode lies beside that of others, and is in the unit of its source.
+#[test]
+fn an_uninstalled_module_goes_with_its_bytecode() {
+    let (pyc, record) = ("__pycache__/mod.cpython-311.pyc", "mod-1.dist-info/RECORD");
+    let rows = format!("mod.py,,\n{record},,\n");
+    let site = Site::new(&[("mod.py", "one\n"), (record, &rows), (pyc, "code"), ("stays.py", "two\n")]);
+    let mut plan = site.plan(vec![]);
+    edit(&site, &mut plan, "mod.py", "ONE\n");
+    edit(&site, &mut plan, record, "A\n");
+    edit(&site, &mut plan, pyc, "");
+    let compiled = plan.changes.last_mut().unwrap();
+    (compiled.after, compiled.bytecode) = (Entry::Absent, true);
+    edit(&site, &mut plan, "stays.py", "TWO\n");
+    site.run(plan);
+    fs::remove_dir_all(site.at("mod-1.dist-info")).unwrap();
+    fs::remove_file(site.at("mod.py")).unwrap();
+    let undone = site.undo_newest();
+    assert_eq!((undone.restored.len(), undone.gone.len(), undone.refused), (1, 3, Vec::new()));
+    assert!(!site.at(pyc).exists() && site.journal().runs().unwrap().is_empty());
+}
+
+/// A RECORD that went speaks for the paths that it listed only.
+#[test]
+fn a_patched_file_of_nobody_was_not_uninstalled() {
+    let rows = "gone/a.py,,\ngone-1.dist-info/RECORD,,\n";
+    let files = [("gone/a.py", "one\n"), ("gone/mine.py", "two\n"), ("gone-1.dist-info/RECORD", rows)];
+    let site = Site::new(&files);
+    let mut plan = site.plan(vec![]);
+    for (name, _) in files {
+        edit(&site, &mut plan, name, "CHANGED\n");
+    }
+    site.run(plan);
+    fs::remove_dir_all(site.at("gone-1.dist-info")).unwrap();
+    fs::remove_dir_all(site.at("gone")).unwrap();
+    let undone = site.undo_newest();
+    assert!(undone.refused.iter().any(|refused| refused.path == site.at("gone/mine.py")), "{undone:?}");
+    assert_eq!(site.journal().runs().unwrap().len(), 1, "the run stays recorded");
 }
 
 /// One package went, the other stays: what is left of the run is taken back.
