@@ -115,6 +115,19 @@ impl Inventory {
         }
     }
 
+    /// Records the files that symlinks lead to under names that tell nothing, as `libX.so -> blob`.
+    fn look_at_ends(&mut self) -> anyhow::Result<()> {
+        let end = |file: &FileRecord| match &file.kind {
+            Kind::Symlink { leads: Leads::To(end), .. } => self.place_of(end),
+            _ => None,
+        };
+        let is_directory =
+            |place: &Place| self.directories.contains_key(&(place.root, place.path.as_path().to_path_buf()));
+        let ends: Vec<Place> =
+            self.files.values().filter_map(end).filter(|place| !is_directory(place)).collect();
+        ends.iter().try_for_each(|place| self.look_at(place))
+    }
+
     fn is_mounted(&self, root: usize, path: &Path) -> io::Result<bool> {
         let Some(tree) = self.mounts.get(root).copied().flatten() else { return Ok(false) };
         Ok(mount_of(path)?.is_some_and(|mount| mount != tree))
@@ -220,6 +233,7 @@ pub fn scan(trees: &[Tree]) -> anyhow::Result<Inventory> {
     for root in 0..inventory.trees.len() {
         inventory.walk(root, &mut seen)?;
     }
+    inventory.look_at_ends()?;
     let mut sites: Vec<&Path> = trees.iter().map(|tree| tree.site_packages.as_path()).collect();
     sites.sort_unstable();
     sites.dedup();

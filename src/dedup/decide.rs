@@ -149,9 +149,9 @@ impl<'a> Site<'a, '_> {
                 continue;
             }
             if self.options.keep_hard_links
-                && let Some(owner) = self.owners.same_inode(file, false).next()
+                && let Some(owner) = self.linked_owner(file)
             {
-                kept.push((file, owner.clone()));
+                kept.push((file, owner));
                 continue;
             }
             match self.owner_of(file, group) {
@@ -227,11 +227,19 @@ impl<'a> Site<'a, '_> {
         }
     }
 
+    /// The owner's name on a file's inode: that at the same path, or any where no owner has another file at that path.
+    fn linked_owner(&self, file: &FileRecord) -> Option<Owner<'a>> {
+        let path = &file.place.path;
+        let others = self.owners.twins(path).iter().any(|twin| inode(twin.file) != inode(file));
+        let best = self.owners.same_inode(file, false).min_by_key(|owner| owner.at.path != *path);
+        best.filter(|owner| owner.at.path == *path || !others).cloned()
+    }
+
     /// Same inode first, then the first equal twin, then an owner's symlink that leads here.
     fn owner_of(&mut self, file: &'a FileRecord, group: &Group<'a>) -> Answer<'a> {
         let path = &file.place.path;
-        if let Some(owner) = self.owners.same_inode(file, false).min_by_key(|owner| owner.at.path != *path) {
-            return Answer::Owner(owner.clone());
+        if let Some(owner) = self.linked_owner(file) {
+            return Answer::Owner(owner);
         }
         let twins = self.owners.twins(path).to_vec();
         let mut first = None;

@@ -138,11 +138,16 @@ impl<'a> Site<'a, '_> {
                 continue;
             }
             let file = inventory.place_of(end).and_then(|end| inventory.files.get(&end));
+            // A copy is what it will be linked to.
             let merged = file.and_then(|file| kept.get(&file.place));
-            let one = |twin: &Owner<'_>| {
-                file.is_some_and(|file| inode(file) == inode(twin.file)) || merged == Some(&twin.at)
-            };
+            let stays = merged.and_then(|at| inventory.files.get(at)).or(file).map(inode);
+            let one = |twin: &Owner<'_>| merged == Some(&twin.at) || stays == Some(inode(twin.file));
             if twins.iter().any(one) || file.is_some_and(|file| self.doubled(file, &twins)) {
+                continue;
+            }
+            let mut no_library =
+                |file: &FileRecord| matches!(self.known.headers(file), Some(Headers::NotElf(_)));
+            if file.is_some_and(&mut no_library) && twins.iter().all(|twin| no_library(twin.file)) {
                 continue;
             }
             let (path, owner) = (inventory.absolute(&link.place), inventory.absolute(&twins[0].at));

@@ -6,13 +6,15 @@ mod trees;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use rocm_fixup::apply::apply;
-use rocm_fixup::dedup::{self, Options};
+use rocm_fixup::dedup::{self, DedupPlan, Options, Reason};
 use rocm_fixup::journal::{Journal, Record};
+use rocm_fixup::scan::is_library_name;
 use rocm_fixup::undo::{Pretend, judge, undo};
 
 use crate::sdk_tree::SdkTree;
@@ -73,6 +75,38 @@ fn allowed(tree: &SdkTree, before: &Snapshot, after: &Snapshot, remade: &[PathBu
     }
 }
 
+/// Where nothing was refused, whoever opens a name in devel and the same in an owner's tree has one library. Apart from what
+/// is no library or must stay, which the plan names, and an owner's own second copy.
+fn sound(tree: &SdkTree, planned: &DedupPlan) -> Result<(), String> {
+    use Reason::{DeviceManifest, Executable, NotElf};
+    let left = |path: &Path| {
+        let mut told = planned.left_alone.iter().filter(|one| one.path == *path);
+        told.any(|one| matches!(one.reason, DeviceManifest | Executable | NotElf))
+    };
+    let devel = tree.path("devel");
+    for name in walkdir::WalkDir::new(devel.join("lib")).into_iter().flatten() {
+        let below = name.path().strip_prefix(&devel).unwrap();
+        let Ok(end) = name.path().canonicalize() else { continue };
+        let theirs: Vec<PathBuf> = ["core", "libraries"]
+            .iter()
+            .filter_map(|owner| tree.path(owner).join(below).canonicalize().ok())
+            .filter(|end| end.is_file() && end.starts_with(&tree.site_packages))
+            .collect();
+        let elf =
+            |end: &Path| end.is_file() && fs::read(end).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"));
+        let library = is_library_name(below.file_name().unwrap().as_bytes()) && elf(&end);
+        if !library || theirs.is_empty() || left(name.path()) || left(&end) {
+            continue;
+        }
+        let id = |path: &Path| path.metadata().map(|meta| (meta.dev(), meta.ino())).unwrap();
+        let doubled = |twin: &PathBuf| twin.parent() == end.parent() && !end.starts_with(&devel);
+        if !theirs.iter().any(|twin| id(twin) == id(&end) || doubled(twin)) {
+            return Err(format!("{} is {}, but an owner has {theirs:?}", below.display(), end.display()));
+        }
+    }
+    Ok(())
+}
+
 /// A name that isn't the SDK's library (uv's cache, say) is not looked at, and so can't be linked again: files of such a
 /// group come back on their own.
 fn forget_foreign_groups(before: &mut Snapshot, after: &mut Snapshot) {
@@ -99,7 +133,7 @@ fn there_and_back(entries: &[Entry], device_links: bool) -> Result<(), String> {
     let mut options = Options { hash: true, device_links, ..Options::default() };
     let planned = dedup::plan(&tree.trees(), &options, &|_| {}).map_err(text)?;
     if planned.plan.changes.is_empty() {
-        return Ok(());
+        return if planned.conflicts.is_empty() { sound(&tree, &planned) } else { Ok(()) };
     }
     let journal = Journal::open(&tree.site_packages).map_err(text)?;
     let record = journal.begin("dedup", None, false, planned.plan.clone()).map_err(text)?;
@@ -114,6 +148,9 @@ fn there_and_back(entries: &[Entry], device_links: bool) -> Result<(), String> {
     let after = without_journal(snapshot(&tree.top));
     let remade: Vec<PathBuf> = planned.remade.iter().map(|one| one.path.clone()).collect();
     allowed(&tree, &before, &after, &remade)?;
+    if planned.conflicts.is_empty() {
+        sound(&tree, &planned)?;
+    }
     let now = reads(&tree.top);
     if let Some((path, _)) = read.iter().find(|(path, bytes)| now.get(*path) != Some(bytes)) {
         return Err(format!("{} gives other bytes", path.display()));
