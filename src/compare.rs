@@ -98,14 +98,13 @@ fn compare_on(
         }
     };
     std::thread::scope(|scope| {
-        // This thread works too, and no more are started than there are units. Where the system has no more threads to
-        // give (RLIMIT_NPROC, a pids cgroup), it goes on with those that there are.
-        for _ in 1..threads.min(usize::try_from(queue.units()).unwrap_or(threads)) {
-            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
-                break;
-            }
+        // One thread only for one unit: starting more costs more than it gains. Where the system has none to give
+        // (RLIMIT_NPROC, a pids cgroup), those that there are do it all, or this one.
+        let wanted = threads.min(usize::try_from(queue.units()).unwrap_or(threads));
+        let start = || std::thread::Builder::new().spawn_scoped(scope, work).is_ok();
+        if (0..wanted).filter(|_| start()).count() == 0 {
+            work();
         }
-        work();
     });
     queue.verdicts()
 }
