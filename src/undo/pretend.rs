@@ -44,3 +44,23 @@ impl There {
         file.size == size && !unlike
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{FileEntry, Meta, Source};
+
+    #[test]
+    fn a_file_is_one_by_content_and_metadata_wherever_its_bytes_come_from() {
+        let meta = Meta { mode: 0o644, uid: 0, gid: 0, xattrs: Vec::new() };
+        let file = FileEntry { size: 3, digest: Some(Digest::of(b"one")), meta, source: Source::Bytes };
+        let there = There(Entry::File(file.clone()));
+        assert!(there.is(&Entry::File(FileEntry { source: Source::Refresh, ..file.clone() })));
+        let closed = Meta { mode: 0o600, ..file.meta.clone() };
+        assert!(!there.is(&Entry::File(FileEntry { meta: closed, ..file.clone() })));
+        assert!(!there.is(&Entry::File(FileEntry { digest: Some(Digest::of(b"two")), ..file.clone() })));
+        assert!(there.is(&Entry::File(FileEntry { digest: None, ..file.clone() })), "never read");
+        assert!(!there.is(&Entry::File(FileEntry { size: 4, digest: None, ..file })));
+        assert!(!there.is(&Entry::Absent));
+    }
+}

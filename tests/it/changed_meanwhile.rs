@@ -8,10 +8,10 @@ use std::os::unix::fs::FileExt as _;
 use rocm_fixup::ground::Ground;
 use rocm_fixup::held::Seen;
 use rocm_fixup::journal::Record;
-use rocm_fixup::model::Plan;
-use rocm_fixup::undo::in_the_way;
+use rocm_fixup::model::{Entry, Plan};
+use rocm_fixup::undo::{in_the_way, tidy};
 
-use crate::apply::{edit, place, split_pair};
+use crate::apply::{Site, edit, place, split_pair};
 use crate::snapshot::snapshot;
 
 /// As a tool leaves it that puts times back: only the ctime tells.
@@ -49,6 +49,49 @@ fn each_way_in_which_a_newer_run_builds_on_an_older_one_is_seen() {
     assert_eq!(in_the_way(&merge, &[&owner]), [&*owner.id], "it changed what the older one relies on");
     assert_eq!(in_the_way(&owner, &[&merge]), [&*merge.id], "it relies on what the older one changed");
     assert!(in_the_way(&merge, &[&alone]).is_empty());
+}
+
+/// A run of edits that was killed after its first change, in this tree.
+fn killed_after_the_first(site: &Site, plan: Plan, made: &str) {
+    let journal = site.journal();
+    journal.begin("patch", None, false, plan).unwrap();
+    fs::write(site.at("p/a.py"), made).unwrap();
+}
+
+fn tidied(site: &Site) {
+    let (journal, allowed) = (site.journal(), std::slice::from_ref(&site.path));
+    let run = journal.runs().unwrap().pop().unwrap();
+    tidy(&run.record, &journal, allowed).unwrap();
+}
+
+/// As where a patch makes two files: half of it fits nothing any more.
+#[test]
+fn new_files_of_a_half_made_group_are_taken_back() {
+    let site = Site::new(&[("p/a.py", "new"), ("p/b.py", "new")]);
+    let mut plan = site.plan(vec![]);
+    edit(&site, &mut plan, "p/a.py", "made");
+    edit(&site, &mut plan, "p/b.py", "made");
+    for (change, name) in plan.changes.iter_mut().zip(["p/a.py", "p/b.py"]) {
+        (change.before, change.seen) = (Entry::Absent, None);
+        fs::remove_file(site.at(name)).unwrap();
+    }
+    killed_after_the_first(&site, plan, "made");
+    tidied(&site);
+    assert!(!site.at("p/a.py").exists());
+}
+
+/// Of a group that somebody has changed, too, nothing is taken back unasked: undo tells.
+#[test]
+fn a_half_made_group_with_another_change_is_left() {
+    let site = Site::new(&[("p/a.py", "old"), ("p/b.py", "old"), ("p/c.py", "old")]);
+    let mut plan = site.plan(vec![]);
+    for name in ["p/a.py", "p/b.py", "p/c.py"] {
+        edit(&site, &mut plan, name, "made");
+    }
+    killed_after_the_first(&site, plan, "made");
+    fs::write(site.at("p/c.py"), "somebody's").unwrap();
+    tidied(&site);
+    assert_eq!(fs::read(site.at("p/a.py")).unwrap(), b"made");
 }
 
 /// Under a name that was free, and under one that was looked at: neither may be lost, however alike it looks.
