@@ -94,6 +94,23 @@ fn a_half_made_group_with_another_change_is_left() {
     assert_eq!(fs::read(site.at("p/a.py")).unwrap(), b"made");
 }
 
+/// Python may have compiled the old text again meanwhile: that holds up nothing.
+#[test]
+fn bytecode_that_was_made_anew_does_not_hold_up_the_taking_back() {
+    let pyc = "p/__pycache__/b.cpython-311.pyc";
+    let site = Site::new(&[("p/a.py", "old"), ("p/b.py", "old"), (pyc, "code of old")]);
+    let mut plan = site.plan(vec![]);
+    for name in ["p/a.py", "p/b.py", pyc] {
+        edit(&site, &mut plan, name, "made");
+    }
+    let compiled = plan.changes.last_mut().unwrap();
+    (compiled.after, compiled.bytecode) = (Entry::Absent, true);
+    killed_after_the_first(&site, plan, "made");
+    fs::write(site.at(pyc), "code, compiled again").unwrap();
+    tidied(&site);
+    assert_eq!(fs::read(site.at("p/a.py")).unwrap(), b"old");
+}
+
 /// Under a name that was free, and under one that was looked at: neither may be lost, however alike it looks.
 #[test]
 fn what_comes_between_the_look_and_the_swap_is_noticed() {
