@@ -3,7 +3,8 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, symlink};
+use std::path::Path;
 
 use rocm_fixup::ground::Ground;
 use rocm_fixup::held::Seen;
@@ -109,6 +110,51 @@ fn bytecode_that_was_made_anew_does_not_hold_up_the_taking_back() {
     fs::write(site.at(pyc), "code, compiled again").unwrap();
     tidied(&site);
     assert_eq!(fs::read(site.at("p/a.py")).unwrap(), b"old");
+}
+
+/// What a swap brought out of a name, under the name of its stage, may be somebody's: it goes back where it came from, and
+/// nothing else is overwritten for that.
+#[test]
+fn what_lies_under_a_stage_and_is_not_ours_comes_back() {
+    let edited = || {
+        let site = Site::new(&[("p/a.py", "old")]);
+        let mut plan = site.plan(vec![]);
+        edit(&site, &mut plan, "p/a.py", "made");
+        site.journal().begin("patch", None, false, plan).unwrap();
+        fs::write(site.at("p/.rocm-fixup-0001-0"), "mine").unwrap();
+        site
+    };
+    let read = |site: &Site| fs::read_to_string(site.at("p/a.py")).unwrap();
+    let site = edited();
+    fs::remove_file(site.at("p/a.py")).unwrap();
+    tidied(&site);
+    assert_eq!(read(&site), "mine", "nothing has its name");
+
+    let site = edited();
+    fs::write(site.at("p/a.py"), "made").unwrap();
+    tidied(&site);
+    assert_eq!(read(&site), "mine", "ours has its name");
+    assert!(!site.at("p/.rocm-fixup-0001-0").exists());
+
+    let site = edited();
+    fs::write(site.at("p/a.py"), "third").unwrap();
+    let (journal, allowed) = (site.journal(), std::slice::from_ref(&site.path));
+    let run = journal.runs().unwrap().pop().unwrap();
+    tidy(&run.record, &journal, allowed).unwrap_err();
+    assert_eq!(read(&site), "third");
+    assert_eq!(fs::read(site.at("p/.rocm-fixup-0001-0")).unwrap(), b"mine");
+}
+
+/// A link of somebody's is no link of ours.
+#[test]
+fn a_foreign_link_under_a_stage_comes_back() {
+    let (site, plan) = split_pair();
+    site.journal().begin("dedup", None, false, plan).unwrap();
+    fs::remove_file(site.at("d/x")).unwrap();
+    symlink("../core/x", site.at("d/x")).unwrap();
+    symlink("elsewhere", site.at("d/.rocm-fixup-0001-0")).unwrap();
+    tidied(&site);
+    assert_eq!(fs::read_link(site.at("d/x")).unwrap(), Path::new("elsewhere"));
 }
 
 /// Under a name that was free, and under one that was looked at: neither may be lost, however alike it looks.

@@ -170,6 +170,40 @@ fn the_standard_tree_in_all_forms_and_alias_orders() {
     }
 }
 
+/// Two site-packages with the same packages: neither's trees, manifests or owners are the other's.
+#[test]
+fn two_environments_are_planned_each_for_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let build = |name: &str| {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+        let builder = Builder::standard()
+            .line("libraries/lib/k/a.co text a")
+            .line("devel/lib/k/a.co copy libraries/lib/k/a.co")
+            .line("manifest libraries gfx942 lib/k/a.co");
+        let tree = builder.build(&dir.path().join(name));
+        tree.reshape(Form::Split);
+        tree
+    };
+    let (one, other) = (build("one"), build("other"));
+    let options = Options { device_links: true, ..options() };
+    let both = plan(&[one.trees(), other.trees()].concat(), &options, &|_| {}).unwrap();
+    for tree in [&one, &other] {
+        let alone = planned(tree, &options);
+        assert!(!alone.linked.is_empty() && alone.remade.len() == 1);
+        let links = |plan: &DedupPlan| -> Vec<(PathBuf, PathBuf)> {
+            let own = plan.linked.iter().filter(|one| one.path.starts_with(&tree.top));
+            own.map(|one| (one.path.clone(), one.target.clone())).collect()
+        };
+        assert_eq!(links(&both), links(&alone));
+        assert!(
+            both.remade
+                .iter()
+                .any(|one| one.path == alone.remade[0].path && one.other == alone.remade[0].other)
+        );
+    }
+    assert!(both.conflicts.is_empty(), "{:?}", both.conflicts);
+}
+
 #[test]
 fn freed_bytes_are_those_of_inodes_without_names() {
     let dir = tempfile::tempdir().unwrap();
