@@ -168,8 +168,6 @@ pub enum Trouble {
 /// What was read to get there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
-    /// Files whose ELF headers were read.
-    pub headers: u64,
     /// Files opened in order to be compared, and the bytes read of them.
     pub opens: u64,
     pub bytes: u64,

@@ -39,7 +39,6 @@ pub struct Known {
     pub lost: BTreeMap<Place, PathBuf>,
     wanted: Wanted,
     counters: Counters,
-    headers_read: u64,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -117,7 +116,6 @@ impl Known {
         let wanted = self.take_wanted();
         let any = wanted != Wanted::default();
         for (inode, place) in wanted.headers {
-            self.headers_read += 1;
             self.headers.insert(inode, read_headers(inventory, &place));
         }
         for (inode, place) in wanted.xattrs {
@@ -163,7 +161,6 @@ impl Known {
 
     pub fn reads(&self) -> Reads {
         Reads {
-            headers: self.headers_read,
             opens: self.counters.opens.load(Ordering::Relaxed),
             bytes: self.counters.bytes.load(Ordering::Relaxed),
         }

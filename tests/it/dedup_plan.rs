@@ -218,6 +218,20 @@ fn freed_bytes_are_those_of_inodes_without_names() {
     assert!(plan.notes[0].contains("1 more names"), "{:?}", plan.notes);
 }
 
+/// Undo can't link them again, so that the report counts them.
+#[test]
+fn names_that_are_no_librarys_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let pair = ["core/lib/libY.so.1 library libY.so.1 1", "devel/lib/libY.so.1 copy core/lib/libY.so.1"];
+    let tree = pair.into_iter().fold(SdkTree::builder(), Builder::line).build(dir.path());
+    for name in ["a", "b", "c"] {
+        std::fs::hard_link(tree.path("devel/lib/libY.so.1"), tree.top.join(name)).unwrap();
+    }
+    let plan = planned(&tree, &options());
+    assert_eq!((plan.linked.len(), plan.bytes_freed), (1, 0));
+    assert!(plan.notes.iter().any(|note| note.contains("has 3 more names outside")), "{:?}", plan.notes);
+}
+
 #[test]
 fn copies_are_hashed_once_and_a_dry_run_hashes_nothing() {
     let dir = tempfile::tempdir().unwrap();
