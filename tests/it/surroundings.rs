@@ -1,9 +1,10 @@
 //! What is around a tree: mounts inside of it, another user's files, and reports that would land in it.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use crate::cli::{json, tool};
 use crate::sdk_tree::SdkTree;
@@ -19,6 +20,28 @@ fn standard(dir: &Path) -> SdkTree {
 
 fn code(output: &Output) -> Option<i32> {
     output.status.code()
+}
+
+/// Nothing is done until the lock is free, and nothing is asked for again.
+#[test]
+fn a_run_waits_for_the_one_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = standard(dir.path());
+    let held = fs::File::open(&tree.site_packages).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let before = snapshot(&tree.top);
+    let mut run = tool(&["dedup", "--site-packages"])
+        .arg(&tree.site_packages)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(run.stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("waiting for another rocm-fixup on")));
+    assert_same(&before, &snapshot(&tree.top));
+    drop(held);
+    assert!(run.wait().unwrap().success());
+    assert!(tree.path("devel/lib/libX.so.3").is_symlink());
 }
 
 /// Bind mounts, in a mount namespace of its own: only root can make one.
