@@ -22,6 +22,7 @@ mod lost;
 mod observe;
 mod outside;
 mod owners;
+mod refusal;
 mod rights;
 mod spelled;
 

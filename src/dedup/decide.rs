@@ -10,10 +10,11 @@ use super::encode::{self, Member};
 use super::known::{Inode, Known, Names, inode};
 use super::observe::{in_tests, tarballs};
 use super::owners::{Owner, Owners, is_library};
+use super::refusal::trouble;
 use super::spelled::Spelled;
-use super::{DedupPlan, Options, Reason, Trouble, rights};
+use super::{DedupPlan, Options, Reason, Trouble};
 use crate::compare::Verdict;
-use crate::model::{Meta, Place, RelPath, Role};
+use crate::model::{Place, RelPath, Role};
 use crate::scan::{FileRecord, Inventory, Kind, is_below_lib, is_program_path};
 
 /// Everything that is known says what is to be done; `known` afterwards has the questions that are still open.
@@ -164,6 +165,18 @@ impl<'a> Site<'a, '_> {
         if open {
             return self.ask_ahead(group);
         }
+        // Where an owner has the file itself under another name, its link into the devel tree needn't become one, too.
+        let real: HashMap<Inode, Owner<'a>> = members
+            .iter()
+            .filter(|member| !member.owner.reversed)
+            .map(|member| (inode(member.file), member.owner.clone()))
+            .collect();
+        let leads_here = |m: &&mut Member<'a>| m.owner.reversed && inode(m.owner.file) == inode(m.file);
+        for member in members.iter_mut().filter(leads_here) {
+            if let Some(owner) = real.get(&inode(member.file)) {
+                member.owner = owner.clone();
+            }
+        }
         let primary = members.iter().find(|m| group.has_soname(&m.file.place.path)).or(members.first());
         let primary = primary.map(|member| &member.owner).or(kept.first().map(|kept| &kept.1));
         let linked = group.linked.as_ref().map(|owner| self.turned(owner.clone(), group));
@@ -266,51 +279,6 @@ impl<'a> Site<'a, '_> {
         let all = self.owners.same_inode(owner.file, true).filter(|_| owner.reversed);
         let best = all.min_by_key(|one| (!group.has_soname(&one.at.path), &one.at));
         best.map_or_else(|| owner.clone(), |best| best.clone())
-    }
-
-    /// Why the owner's file can't stand for the copy; `None` while it isn't known.
-    fn refusal(&mut self, member: &Member<'a>) -> Option<Option<(Trouble, String)>> {
-        let (file, owner) = (member.file, &member.owner);
-        if let Some(reason) = self.mounted(file).or_else(|| self.mounted(owner.file)) {
-            return Some(Some(reason));
-        }
-        let (copy, kept) = (self.meta(file), self.meta(owner.file));
-        let (copy, kept) = (copy?, kept?);
-        let reason = match (copy, kept) {
-            (Err(error), _) | (_, Err(error)) => return Some(Some((Trouble::Unreadable, error))),
-            (Ok(copy), Ok(kept)) if inode(file) != inode(owner.file) => rights::refusal(&copy, &kept),
-            _ => None,
-        };
-        let reason = reason.or_else(|| rights::unreachable(self.inventory, &file.place, &owner.at));
-        Some(reason.map(|reason| (Trouble::Metadata, reason)))
-    }
-
-    /// A link from or to what lies on a mount would lead nowhere where that isn't mounted, as in the finished image.
-    pub fn mounted(&self, file: &FileRecord) -> Option<(Trouble, String)> {
-        let path = self.inventory.absolute(&file.place);
-        let detail =
-            || format!("`{}` lies on a mount inside of its tree: unmount that first", path.display());
-        file.mounted.then(|| (Trouble::Mounted, detail()))
-    }
-
-    /// A file's metadata with its extended attributes; `None` while these aren't known.
-    pub fn meta(&mut self, file: &FileRecord) -> Option<Result<Meta, String>> {
-        let xattrs = self.known.xattrs(file)?;
-        Some(xattrs.map(|xattrs| Meta { xattrs, ..file.meta.clone() }))
-    }
-}
-
-/// What a verdict other than "equal" means, with `unequal` for other bytes.
-pub fn trouble(verdict: &Verdict, unequal: Trouble) -> (Trouble, String) {
-    match verdict {
-        Verdict::Differ { at: Some(at) } => (unequal, format!("other bytes, for example at offset {at}")),
-        Verdict::Differ { at: None } | Verdict::Equal { .. } => (unequal, "another size".into()),
-        Verdict::Changed { path } => {
-            (Trouble::Changed, format!("`{}` changed while it was read", path.display()))
-        }
-        Verdict::Unreadable { path, error } => {
-            (Trouble::Unreadable, format!("can't read `{}`: {error}", path.display()))
-        }
     }
 }
 

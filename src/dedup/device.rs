@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::decide::{Site, trouble};
+use super::decide::Site;
 use super::encode::{entry, known_meta};
 use super::known::inode;
+use super::refusal::trouble;
 use super::{Reason, Remade, Trouble, rights};
 use crate::compare::Verdict;
 use crate::manifest;

@@ -138,10 +138,12 @@ impl<'a> Site<'a, '_> {
                 continue;
             }
             let file = inventory.place_of(end).and_then(|end| inventory.files.get(&end));
-            // A copy is what it will be linked to.
-            let merged = file.and_then(|file| kept.get(&file.place));
-            let stays = merged.and_then(|at| inventory.files.get(at)).or(file).map(inode);
-            let one = |twin: &Owner<'_>| merged == Some(&twin.at) || stays == Some(inode(twin.file));
+            // A copy is what it will be linked to, also one that the owner's link leads to.
+            let merged = |file: &'a FileRecord| kept.get(&file.place);
+            let stays = |file| inode(merged(file).and_then(|at| inventory.files.get(at)).unwrap_or(file));
+            let one = |twin: &Owner<'a>| {
+                file.is_some_and(|file| merged(file) == Some(&twin.at) || stays(file) == stays(twin.file))
+            };
             if twins.iter().any(one) || file.is_some_and(|file| self.doubled(file, &twins)) {
                 continue;
             }
@@ -159,8 +161,10 @@ impl<'a> Site<'a, '_> {
     /// Whether one of an owner's files lies beside `file`, with equal bytes; also while that isn't known.
     fn doubled(&mut self, file: &FileRecord, owners: &[Owner<'_>]) -> bool {
         let (place, directory) = (&file.place, file.place.path.parent());
-        let beside = |o: &&Owner<'_>| o.at.root == place.root && o.at.path.parent() == directory;
-        owners.iter().filter(beside).any(|owner| {
+        let beside =
+            |o: &&Owner<'_>| o.file.place.root == place.root && o.file.place.path.parent() == directory;
+        let theirs = self.owners.trees.contains(&place.root);
+        owners.iter().filter(beside).filter(|_| theirs).any(|owner| {
             matches!(self.known.verdict(owner.file, file, false), None | Some(Verdict::Equal { .. }))
         })
     }
