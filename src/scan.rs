@@ -92,12 +92,18 @@ impl Inventory {
         !self.trees.iter().any(|tree| physical.starts_with(&tree.path))
     }
 
-    /// Whether a physical path is a directory of one of the trees.
+    /// The root and relative path of a physical path, if it is a directory of one of the trees.
     #[must_use]
-    pub fn is_directory(&self, physical: &Path) -> bool {
-        let below =
-            |(root, tree): (usize, &Tree)| Some((root, physical.strip_prefix(&tree.path).ok()?.into()));
-        self.trees.iter().enumerate().filter_map(below).any(|name| self.directories.contains_key(&name))
+    pub fn directory(&self, physical: &Path) -> Option<(usize, PathBuf)> {
+        self.trees.iter().enumerate().find_map(|(root, tree)| {
+            let name = (root, physical.strip_prefix(&tree.path).ok()?.to_path_buf());
+            self.directories.contains_key(&name).then_some(name)
+        })
+    }
+
+    #[must_use]
+    pub fn is_directory(&self, place: &Place) -> bool {
+        self.directories.contains_key(&(place.root, place.path.as_path().to_path_buf()))
     }
 
     /// Records one more name, whatever it is called. Names whose directory was not walked, because it is a symlink or
@@ -123,10 +129,8 @@ impl Inventory {
             Kind::Symlink { leads: Leads::To(end), .. } => self.place_of(end),
             _ => None,
         };
-        let is_directory =
-            |place: &Place| self.directories.contains_key(&(place.root, place.path.as_path().to_path_buf()));
-        let ends: Vec<Place> =
-            self.files.values().filter_map(end).filter(|place| !is_directory(place)).collect();
+        let ends = self.files.values().filter_map(end).filter(|place| !self.is_directory(place));
+        let ends: Vec<Place> = ends.collect();
         ends.iter().try_for_each(|place| self.look_at(place))
     }
 

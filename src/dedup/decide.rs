@@ -145,6 +145,7 @@ impl<'a> Site<'a, '_> {
         // All questions are asked before waiting for answers: one a round would make as many rounds as there are names.
         let mut open = false;
         for &file in &group.files {
+            // Told by `odd_names` as well, in the same words; here it keeps the name's whole group as it is.
             if let Some((twin, detail)) = self.twin_outside(file) {
                 troubles.push((file, Some(self.inventory.absolute(&twin)), Trouble::Outside, detail));
                 continue;
@@ -165,18 +166,7 @@ impl<'a> Site<'a, '_> {
         if open {
             return self.ask_ahead(group);
         }
-        // Where an owner has the file itself under another name, its link into the devel tree needn't become one, too.
-        let real: HashMap<Inode, Owner<'a>> = members
-            .iter()
-            .filter(|member| !member.owner.reversed)
-            .map(|member| (inode(member.file), member.owner.clone()))
-            .collect();
-        let leads_here = |m: &&mut Member<'a>| m.owner.reversed && inode(m.owner.file) == inode(m.file);
-        for member in members.iter_mut().filter(leads_here) {
-            if let Some(owner) = real.get(&inode(member.file)) {
-                member.owner = owner.clone();
-            }
-        }
+        unturn(&mut members);
         let primary = members.iter().find(|m| group.has_soname(&m.file.place.path)).or(members.first());
         let primary = primary.map(|member| &member.owner).or(kept.first().map(|kept| &kept.1));
         let linked = group.linked.as_ref().map(|owner| self.turned(owner.clone(), group));
@@ -279,6 +269,21 @@ impl<'a> Site<'a, '_> {
         let all = self.owners.same_inode(owner.file, true).filter(|_| owner.reversed);
         let best = all.min_by_key(|one| (!group.has_soname(&one.at.path), &one.at));
         best.map_or_else(|| owner.clone(), |best| best.clone())
+    }
+}
+
+/// Where an owner has the file itself under another name, its link into the devel tree needn't become one, too.
+fn unturn(members: &mut [Member<'_>]) {
+    let real: HashMap<Inode, Owner<'_>> = members
+        .iter()
+        .filter(|member| !member.owner.reversed)
+        .map(|member| (inode(member.file), member.owner.clone()))
+        .collect();
+    for member in members {
+        let leads_here = member.owner.reversed && inode(member.owner.file) == inode(member.file);
+        if let Some(owner) = real.get(&inode(member.file)).filter(|_| leads_here) {
+            member.owner = owner.clone();
+        }
     }
 }
 

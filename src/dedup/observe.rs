@@ -133,7 +133,7 @@ impl<'a> Site<'a, '_> {
             let path = &link.place.path;
             let Kind::Symlink { leads: Leads::To(end), .. } = &link.kind else { continue };
             let twins = self.owners.twins(path).to_vec();
-            let elsewhere = inventory.is_outside(end) || inventory.is_directory(end);
+            let elsewhere = inventory.is_outside(end) || inventory.directory(end).is_some();
             if twins.is_empty() || elsewhere || !below_lib(path) || in_tests(path) {
                 continue;
             }
@@ -161,10 +161,12 @@ impl<'a> Site<'a, '_> {
     /// Whether one of an owner's files lies beside `file`, with equal bytes; also while that isn't known.
     fn doubled(&mut self, file: &FileRecord, owners: &[Owner<'_>]) -> bool {
         let (place, directory) = (&file.place, file.place.path.parent());
+        if !self.owners.trees.contains(&place.root) {
+            return false;
+        }
         let beside =
             |o: &&Owner<'_>| o.file.place.root == place.root && o.file.place.path.parent() == directory;
-        let theirs = self.owners.trees.contains(&place.root);
-        owners.iter().filter(beside).filter(|_| theirs).any(|owner| {
+        owners.iter().filter(beside).any(|owner| {
             matches!(self.known.verdict(owner.file, file, false), None | Some(Verdict::Equal { .. }))
         })
     }

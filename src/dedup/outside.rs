@@ -28,10 +28,12 @@ impl<'a> Site<'a, '_> {
                         (twin, Trouble::Outside, out_of_the_sdk(end))
                     })
                 }
-                Kind::Other if is_library(path) => twin.filter(|twin| !self.is_directory(twin)).map(|twin| {
-                    let what = "a directory, pipe or device, where the owner has a file";
-                    (twin, Trouble::NotAFile, what.to_owned())
-                }),
+                Kind::Other if is_library(path) => {
+                    twin.filter(|twin| !self.inventory.is_directory(twin)).map(|twin| {
+                        let what = "a directory, pipe or device, where the owner has a file";
+                        (twin, Trouble::NotAFile, what.to_owned())
+                    })
+                }
                 Kind::File if is_library(path) && !in_tests(path) => {
                     self.twin_outside(file).map(|(twin, detail)| {
                         told.insert(twin.clone());
@@ -48,7 +50,7 @@ impl<'a> Site<'a, '_> {
         // The owner's directory is a link, and devel has it as a directory.
         for link in inventory.files.values().filter(|link| self.owners.trees.contains(&link.place.root)) {
             let ours = Place { root: self.root, path: link.place.path.clone() };
-            let Some(end) = self.leads_out(&link.place).filter(|_| self.is_directory(&ours)) else {
+            let Some(end) = self.leads_out(&link.place).filter(|_| self.inventory.is_directory(&ours)) else {
                 continue;
             };
             told.insert(link.place.clone());
@@ -111,13 +113,9 @@ impl<'a> Site<'a, '_> {
         }
     }
 
-    fn is_directory(&self, place: &Place) -> bool {
-        self.inventory.directories.contains_key(&(place.root, place.path.as_path().to_path_buf()))
-    }
-
     fn is_there(&self, place: &Place) -> bool {
         let file = self.inventory.files.get(place).is_some_and(|file| file.kind == Kind::File);
-        file || self.is_directory(place)
+        file || self.inventory.is_directory(place)
     }
 }
 

@@ -2,7 +2,7 @@
 //! physical paths, and would miss two copies that both trees have at one path that way. No I/O.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Trouble;
 use super::decide::Site;
@@ -31,7 +31,7 @@ impl<'a> Spelled<'a> {
         let mut spelled = Self::default();
         for link in inventory.files.values() {
             let Kind::Symlink { leads: Leads::To(end), .. } = &link.kind else { continue };
-            let Some(end) = directory(inventory, end) else { continue };
+            let Some(end) = inventory.directory(end) else { continue };
             let at = (link.place.root, link.place.path.as_path().to_path_buf());
             let ours = |root| root == devel || owners.contains(&root);
             // One that leads to a directory above itself gives longer names for the same, and no others.
@@ -148,12 +148,4 @@ impl<'a> Site<'a, '_> {
             }
         }
     }
-}
-
-/// Where a physical path is a directory of a tree.
-fn directory(inventory: &Inventory, path: &Path) -> Option<Name> {
-    inventory.trees.iter().enumerate().find_map(|(root, tree)| {
-        let name = (root, path.strip_prefix(&tree.path).ok()?.to_path_buf());
-        inventory.directories.contains_key(&name).then_some(name)
-    })
 }
