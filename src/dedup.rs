@@ -151,7 +151,7 @@ pub enum Trouble {
     Mounted,
     /// A link leads out of the SDK's trees, where another copy of a library of the SDK may lie.
     Outside,
-    /// A symlink under an owner's name, to another file than the owner's.
+    /// A symlink to another file than the other tree has under that name.
     OtherFile,
     /// Two trees have it under one name, in one of them through a directory that is a link.
     DirectoryLink,

@@ -121,23 +121,29 @@ impl<'a> Site<'a, '_> {
         symlinks
     }
 
-    /// A symlink under the owner's name that leads to another file than the owner's, now and after the merges: whoever
-    /// opens both names has two libraries. What lies outside of the trees is told elsewhere, and so are two equal files
-    /// side by side in an owner's tree.
+    /// A name that leads to another file than the owner's of that name once all is merged: whoever opens both has two
+    /// libraries. What lies outside of the trees is told elsewhere, and so are files that aren't merged, and two equal
+    /// files side by side in an owner's tree.
     pub(super) fn other_file(&mut self) {
         let inventory = self.inventory;
         let kept =
             self.out.plan.changes.iter().filter_map(|c| Some((c.at.clone(), c.keeps.as_ref()?.0.clone())));
         let kept: HashMap<Place, Place> = kept.collect();
-        for link in self.files() {
-            let path = &link.place.path;
-            let Kind::Symlink { leads: Leads::To(end), .. } = &link.kind else { continue };
+        for name in self.files() {
+            let path = &name.place.path;
             let twins = self.owners.twins(path).to_vec();
-            let elsewhere = inventory.is_outside(end) || inventory.directory(end).is_some();
-            if twins.is_empty() || elsewhere || !below_lib(path) || in_tests(path) {
+            if twins.is_empty() || !below_lib(path) || in_tests(path) {
                 continue;
             }
-            let file = inventory.place_of(end).and_then(|end| inventory.files.get(&end));
+            let file = match &name.kind {
+                Kind::Symlink { leads: Leads::To(end), .. }
+                    if !inventory.is_outside(end) && inventory.directory(end).is_none() =>
+                {
+                    inventory.place_of(end).and_then(|end| inventory.files.get(&end))
+                }
+                Kind::File if kept.contains_key(&name.place) => Some(name),
+                _ => continue,
+            };
             // A copy is what it will be linked to, also one that the owner's link leads to.
             let merged = |file: &'a FileRecord| kept.get(&file.place);
             let stays = |file| inode(merged(file).and_then(|at| inventory.files.get(at)).unwrap_or(file));
@@ -152,9 +158,19 @@ impl<'a> Site<'a, '_> {
             if file.is_some_and(&mut no_library) && twins.iter().all(|twin| no_library(twin.file)) {
                 continue;
             }
-            let (path, owner) = (inventory.absolute(&link.place), inventory.absolute(&twins[0].at));
-            let detail = format!("a symlink to `{}`, another file than the owner's", end.display());
-            self.out.refuse(path, Some(owner), Trouble::OtherFile, detail);
+            let (path, owner) = (inventory.absolute(&name.place), inventory.absolute(&twins[0].at));
+            match &name.kind {
+                Kind::Symlink { leads: Leads::To(end), .. } => {
+                    let detail = format!("a symlink to `{}`, another file than the owner's", end.display());
+                    self.out.refuse(path, Some(owner), Trouble::OtherFile, detail);
+                }
+                // The devel name is merged; what stays as it is, is the owner's link.
+                _ => {
+                    let detail =
+                        "a symlink to another file than the one that the devel tree has of this name";
+                    self.out.refuse(owner, Some(path), Trouble::OtherFile, detail);
+                }
+            }
         }
     }
 

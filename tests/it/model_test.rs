@@ -75,24 +75,10 @@ fn allowed(tree: &SdkTree, before: &Snapshot, after: &Snapshot, remade: &[PathBu
     }
 }
 
-/// The owners' own files, apart from the devel tree's, hold some bytes twice.
-fn owners_have_copies(tree: &SdkTree) -> bool {
-    let mut inodes: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
-    let owners = ["core", "libraries"].map(|owner| walkdir::WalkDir::new(tree.path(owner)));
-    let files = owners.into_iter().flatten().flatten().filter(|entry| entry.file_type().is_file());
-    files.into_iter().any(|entry| {
-        let inode = entry.metadata().unwrap().ino();
-        *inodes.entry(fs::read(entry.path()).unwrap()).or_insert(inode) != inode
-    })
-}
-
 /// Where nothing was refused, whoever opens a name in devel and the same in an owner's tree has one library. Apart from what
-/// is no library or must stay, which the plan names, and from packages that bring a library twice themselves.
+/// is no library or must stay, which the plan names, and from an owner's second copy beside the first.
 fn sound(tree: &SdkTree, planned: &DedupPlan) -> Result<(), String> {
     use Reason::{DeviceManifest, Executable, NotElf};
-    if owners_have_copies(tree) {
-        return Ok(());
-    }
     let left = |path: &Path| {
         let mut told = planned.left_alone.iter().filter(|one| one.path == *path);
         told.any(|one| matches!(one.reason, DeviceManifest | Executable | NotElf))
@@ -113,7 +99,8 @@ fn sound(tree: &SdkTree, planned: &DedupPlan) -> Result<(), String> {
             continue;
         }
         let id = |path: &Path| path.metadata().map(|meta| (meta.dev(), meta.ino())).unwrap();
-        if !theirs.iter().any(|twin| id(twin) == id(&end)) {
+        let doubled = |twin: &PathBuf| twin.parent() == end.parent() && !end.starts_with(&devel);
+        if !theirs.iter().any(|twin| id(twin) == id(&end) || doubled(twin)) {
             return Err(format!("{} is {}, but an owner has {theirs:?}", below.display(), end.display()));
         }
     }
