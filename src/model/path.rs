@@ -30,6 +30,13 @@ impl RelPath {
         self.0.as_os_str().as_bytes()
     }
 
+    /// What is before and behind the last slash.
+    fn split(&self) -> (&[u8], &[u8]) {
+        let bytes = self.bytes();
+        let slash = bytes.iter().rposition(|&byte| byte == b'/');
+        slash.map_or((b"", bytes), |at| (&bytes[..at], &bytes[at + 1..]))
+    }
+
     #[must_use]
     pub fn as_path(&self) -> &Path {
         &self.0
@@ -38,13 +45,13 @@ impl RelPath {
     /// The last component.
     #[must_use]
     pub fn name(&self) -> &OsStr {
-        self.0.file_name().unwrap_or_default()
+        OsStr::from_bytes(self.split().1)
     }
 
     /// The directory that holds it, relative to the root; empty for something directly below the root.
     #[must_use]
     pub fn parent(&self) -> &Path {
-        self.0.parent().unwrap_or(Path::new(""))
+        Path::new(OsStr::from_bytes(self.split().0))
     }
 
     /// The same directory, another last component. `None` where `name` isn't one normal component.
@@ -76,9 +83,13 @@ impl PartialOrd for RelPath {
 
 impl Ord for RelPath {
     fn cmp(&self, other: &Self) -> Ordering {
+        let (ours, theirs) = (self.bytes(), other.bytes());
+        // Neighbours have long beginnings in common, which a word at a time is told quickest.
+        let words = ours.chunks_exact(16).zip(theirs.chunks_exact(16));
+        let common = 16 * words.take_while(|(ours, theirs)| ours == theirs).count();
         // The end of a component comes before all that could go on in it; no path has a zero byte.
         let ranked = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
-        self.bytes().iter().map(ranked).cmp(other.bytes().iter().map(ranked))
+        ours[common..].iter().map(ranked).cmp(theirs[common..].iter().map(ranked))
     }
 }
 
@@ -167,12 +178,19 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn rel_paths_are_taken_and_ordered_as_std_does(a in "[a./ -]{0,8}", b in "[a./ -]{0,8}") {
+        fn rel_paths_are_taken_cut_and_ordered_as_std_does(
+            common in "(lib/libexecutable-[a/]{0,30})?", a in "[a./ -]{0,8}", b in "[a./ -]{0,8}"
+        ) {
+            let (a, b) = (format!("{common}{a}"), format!("{common}{b}"));
             for text in [&a, &b] {
                 let path = Path::new(text);
                 let spelled = path.components().collect::<PathBuf>().as_os_str() == path.as_os_str();
                 let normal = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
-                assert_eq!(RelPath::new(path).is_some(), spelled && normal && !text.is_empty(), "{text}");
+                let taken = RelPath::new(path);
+                assert_eq!(taken.is_some(), spelled && normal && !text.is_empty(), "{text}");
+                if let Some(taken) = taken {
+                    assert_eq!((Some(taken.parent()), Some(taken.name())), (path.parent(), path.file_name()));
+                }
             }
             if let (Some(left), Some(right)) = (RelPath::new(&a), RelPath::new(&b)) {
                 assert_eq!(left.cmp(&right), Path::new(&a).cmp(Path::new(&b)), "{a} {b}");
