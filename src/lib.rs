@@ -26,6 +26,7 @@ pub mod recipe;
 pub mod report;
 pub mod scan;
 pub mod session;
+pub mod spread;
 pub mod stat;
 pub mod undo;
 pub mod verbs;

@@ -1,7 +1,7 @@
 //! Looks at SDK trees: walks each physical directory once, and records what can matter for deduplication. Never writes, never follows a link while walking, and reads no file contents.
 
-use std::collections::{BTreeMap, HashSet};
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,13 +10,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use walkdir::{DirEntry, WalkDir};
 
-use crate::model::{FileId, Meta, Place, RelPath, Tree};
-use crate::stat::{file_id, meta, mount_of};
+use crate::model::{Meta, Place, RelPath, Tree};
+use crate::spread;
+use crate::stat::{meta, mount_of};
 
 mod names;
+mod record;
 mod tarballs;
 
 pub use names::{is_below_lib, is_library_name, is_program_path};
+pub use record::{FileRecord, Kind, Leads};
 use tarballs::tarballs;
 
 /// What a walk of all trees found.
@@ -27,48 +30,14 @@ use tarballs::tarballs;
 pub struct Inventory {
     pub trees: Vec<Tree>,
     pub files: BTreeMap<Place, FileRecord>,
-    /// Every walked directory by root and relative path (empty for the root itself): permission bits and owner.
-    pub directories: BTreeMap<(usize, PathBuf), Meta>,
+    /// By root: every walked directory by its relative path (empty for the root itself), with permission bits and owner.
+    pub directories: Vec<HashMap<OsString, Meta>>,
     /// The mount that each tree's root lies on, where that can be told.
     pub mounts: Vec<Option<u64>>,
     /// Payload tarballs of devel packages that `rocm-sdk init` has not (completely) expanded.
     pub tarballs: Vec<PathBuf>,
     /// What went away while it was looked at.
     pub vanished: Vec<PathBuf>,
-}
-
-/// One name of a library or executable, as `lstat` told. `meta.xattrs` is empty: see [`crate::stat::xattrs`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileRecord {
-    pub place: Place,
-    pub id: FileId,
-    pub nlink: u64,
-    pub meta: Meta,
-    pub kind: Kind,
-    /// It lies on another mount than its tree's root, and so may not be there in the image.
-    pub mounted: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    File,
-    Symlink {
-        target: PathBuf,
-        leads: Leads,
-    },
-    /// A directory, device, socket or pipe under a library's name.
-    Other,
-}
-
-/// Where a symlink ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Leads {
-    /// At this physical path.
-    To(PathBuf),
-    Nowhere,
-    InCircles,
-    /// It can't be told, for this reason.
-    Unknown(String),
 }
 
 impl Inventory {
@@ -96,14 +65,20 @@ impl Inventory {
     #[must_use]
     pub fn directory(&self, physical: &Path) -> Option<(usize, PathBuf)> {
         self.trees.iter().enumerate().find_map(|(root, tree)| {
-            let name = (root, physical.strip_prefix(&tree.path).ok()?.to_path_buf());
-            self.directories.contains_key(&name).then_some(name)
+            let path = physical.strip_prefix(&tree.path).ok()?;
+            self.permissions(root, path).map(|_| (root, path.to_path_buf()))
         })
+    }
+
+    /// Permission bits and owner of a directory, relative to a root.
+    #[must_use]
+    pub fn permissions(&self, root: usize, directory: &Path) -> Option<&Meta> {
+        self.directories.get(root)?.get(directory.as_os_str())
     }
 
     #[must_use]
     pub fn is_directory(&self, place: &Place) -> bool {
-        self.directories.contains_key(&(place.root, place.path.as_path().to_path_buf()))
+        self.permissions(place.root, place.path.as_path()).is_some()
     }
 
     /// Records one more name, whatever it is called. Names whose directory was not walked, because it is a symlink or
@@ -112,14 +87,14 @@ impl Inventory {
     /// # Errors
     /// When the name can't be looked at for another reason than that it isn't there.
     pub fn look_at(&mut self, place: &Place) -> anyhow::Result<()> {
-        let known = self.files.contains_key(place)
-            || !self.directories.contains_key(&(place.root, place.path.parent().to_path_buf()));
+        let known =
+            self.files.contains_key(place) || self.permissions(place.root, place.path.parent()).is_none();
         let path = self.absolute(place);
         match path.symlink_metadata() {
             _ if known => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error).with_context(|| format!("can't look at `{}`", path.display())),
-            Ok(_) => self.record(place.clone()),
+            Ok(_) => self.record(place),
         }
     }
 
@@ -134,38 +109,26 @@ impl Inventory {
         ends.iter().try_for_each(|place| self.look_at(place))
     }
 
-    fn is_mounted(&self, root: usize, path: &Path) -> io::Result<bool> {
-        let Some(tree) = self.mounts.get(root).copied().flatten() else { return Ok(false) };
-        Ok(mount_of(path)?.is_some_and(|mount| mount != tree))
+    fn record(&mut self, place: &Place) -> anyhow::Result<()> {
+        self.record_all(std::slice::from_ref(place))
     }
 
-    fn record(&mut self, place: Place) -> anyhow::Result<()> {
-        let path = self.absolute(&place);
-        let found = path.symlink_metadata().and_then(|metadata| {
-            let file_type = metadata.file_type();
-            let kind = if file_type.is_file() {
-                Kind::File
-            } else if file_type.is_symlink() {
-                Kind::Symlink { target: path.read_link()?, leads: leads(&path) }
-            } else {
-                Kind::Other
-            };
-            Ok((metadata, kind, self.is_mounted(place.root, &path)?))
-        });
-        match found {
-            Ok((metadata, kind, mounted)) => {
-                let record = FileRecord {
-                    place: place.clone(),
-                    id: file_id(&metadata),
-                    nlink: metadata.nlink(),
-                    meta: meta(&metadata),
-                    kind,
-                    mounted,
-                };
-                self.files.insert(place, record);
+    fn record_all(&mut self, places: &[Place]) -> anyhow::Result<()> {
+        let look = |place: &Place| {
+            let tree = self.mounts.get(place.root).copied().flatten();
+            FileRecord::of(place, &self.absolute(place), tree)
+        };
+        for (place, found) in places.iter().zip(spread::map(places, look)) {
+            match found {
+                Ok(record) => drop(self.files.insert(place.clone(), record)),
+                Err(error) => {
+                    let path = self.absolute(place);
+                    if error.kind() != io::ErrorKind::NotFound {
+                        return Err(error).with_context(|| format!("can't look at `{}`", path.display()));
+                    }
+                    self.vanished.push(path);
+                }
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self.vanished.push(path),
-            Err(error) => return Err(error).with_context(|| format!("can't look at `{}`", path.display())),
         }
         Ok(())
     }
@@ -174,18 +137,18 @@ impl Inventory {
         let top = self.trees[root].path.clone();
         let mut failed = None;
         let mut names = Vec::new();
-        let directories = &mut self.directories;
+        let mut directories = HashMap::new();
         let vanished = &mut self.vanished;
         let enter = |entry: &DirEntry| {
             if !entry.file_type().is_dir() {
                 return true;
             }
-            let below = entry.path().strip_prefix(&top).unwrap_or(Path::new("")).to_path_buf();
             match entry.path().symlink_metadata() {
                 Ok(metadata) => {
                     let new = seen.insert((metadata.dev(), metadata.ino()));
                     if new {
-                        directories.insert((root, below), meta(&metadata));
+                        let path = below(entry, &top).unwrap_or(Path::new("")).as_os_str();
+                        directories.insert(path.to_owned(), meta(&metadata));
                     }
                     new
                 }
@@ -213,7 +176,8 @@ impl Inventory {
         if let Some((path, error)) = failed {
             return Err(error).with_context(|| format!("can't walk `{}`", path.display()));
         }
-        names.into_iter().try_for_each(|place| self.record(place))
+        self.directories.push(directories);
+        self.record_all(&names)
     }
 }
 
@@ -263,29 +227,19 @@ fn note(
     }
 }
 
-/// The path of a walked entry below the walk's `top`, if it can matter. Most entries don't, so that is told before their
-/// path is looked at piece by piece.
+/// The path of a walked entry below the walk's `top`, without looking at it piece by piece.
+fn below<'a>(entry: &'a DirEntry, top: &Path) -> Option<&'a Path> {
+    let below = entry.path().as_os_str().as_bytes().strip_prefix(top.as_os_str().as_bytes())?;
+    Some(Path::new(OsStr::from_bytes(below.strip_prefix(b"/").unwrap_or(below))))
+}
+
+/// The path of a walked entry below the walk's `top`, if it can matter. Most entries don't.
 fn matters(entry: &DirEntry, top: &Path) -> Option<RelPath> {
-    let (path, top) = (entry.path().as_os_str().as_bytes(), top.as_os_str().as_bytes());
-    let below = path.strip_prefix(top)?;
-    let below = Path::new(OsStr::from_bytes(below.strip_prefix(b"/").unwrap_or(below)));
+    let below = below(entry, top)?;
     let file_type = entry.file_type();
     let library = is_library_name(entry.file_name().as_bytes());
     let program = !file_type.is_dir() && is_program_path(below);
     // Directories of libraries can be links as well.
     let link = file_type.is_symlink() && is_below_lib(below);
     (library || program || link).then(|| RelPath::new(below)).flatten()
-}
-
-fn leads(path: &Path) -> Leads {
-    match path.canonicalize() {
-        Ok(end) => Leads::To(end),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Leads::Nowhere
-        }
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-            Leads::InCircles
-        }
-        Err(error) => Leads::Unknown(error.to_string()),
-    }
 }

@@ -124,7 +124,7 @@ impl<'a> Job<'a> {
     }
 
     /// Compares the unit whose turn it is; does nothing once the pair is known not to be equal.
-    pub fn work(&self, turn: u64, buffers: &mut Buffers, progress: &(dyn Fn(u64) + Sync)) {
+    pub fn work(&self, turn: u64, buffers: &mut Buffers<'_>, progress: &(dyn Fn(u64) + Sync)) {
         let (start, end) = self.range(turn);
         if !self.settled.load(Ordering::Relaxed)
             && let Some(files) = self.files()

@@ -30,6 +30,17 @@ fn run(pairs: &[Pair]) -> Vec<Verdict> {
 }
 
 #[test]
+fn buffers_begin_where_a_page_does_wherever_their_space_lies() {
+    let mut space = vec![0; 3 * ALIGNED + 2 * BUFFER];
+    for from in [0, 1, 16, 64, ALIGNED - 1, ALIGNED] {
+        let buffers = Buffers::within(&mut space[from..]);
+        for buffer in [buffers.kept, buffers.copy] {
+            assert_eq!((buffer.as_ptr().align_offset(ALIGNED), buffer.len()), (0, BUFFER), "{from}");
+        }
+    }
+}
+
+#[test]
 fn digests_equal_the_plain_hash() {
     let dir = tempfile::tempdir().unwrap();
     let unit = UNIT as usize;

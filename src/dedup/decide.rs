@@ -127,8 +127,12 @@ impl<'a> Site<'a, '_> {
         }
         self.other_file();
         self.owners_through_links();
-        self.shared();
         device::decide(self, self.root);
+        // What asks nothing needs no telling before the last round.
+        if !self.known.asks() {
+            self.odd_names();
+            self.shared();
+        }
     }
 
     pub(super) fn files(&self) -> impl Iterator<Item = &'a FileRecord> + use<'a> {

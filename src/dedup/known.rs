@@ -11,7 +11,7 @@ use crate::compare::{self, Counters, Pair, Side, Verdict};
 use crate::elf;
 use crate::model::{Digest, Place, Xattr};
 use crate::scan::{FileRecord, Inventory};
-use crate::stat;
+use crate::{spread, stat};
 
 /// Device and inode.
 pub type Inode = (u64, u64);
@@ -101,6 +101,11 @@ impl Known {
         known
     }
 
+    /// Whether there will be another round.
+    pub fn asks(&self) -> bool {
+        self.wanted != Wanted::default()
+    }
+
     /// Takes the open questions.
     pub fn take_wanted(&mut self) -> Wanted {
         std::mem::take(&mut self.wanted)
@@ -113,15 +118,13 @@ impl Known {
         hash: bool,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> bool {
+        let any = self.asks();
         let wanted = self.take_wanted();
-        let any = wanted != Wanted::default();
-        for (inode, place) in wanted.headers {
-            self.headers.insert(inode, read_headers(inventory, &place));
-        }
-        for (inode, place) in wanted.xattrs {
-            let read = stat::open_regular(&inventory.absolute(&place)).and_then(|file| stat::xattrs(&file));
-            self.xattrs.insert(inode, read.map_err(|error| error.to_string()));
-        }
+        self.headers.extend(look_at(wanted.headers, |place| read_headers(inventory, place)));
+        self.xattrs.extend(look_at(wanted.xattrs, |place| {
+            let read = stat::open_regular(&inventory.absolute(place)).and_then(|file| stat::xattrs(&file));
+            read.map_err(|error| error.to_string())
+        }));
         self.compare(inventory, wanted.pairs, hash, progress);
         any
     }
@@ -165,6 +168,15 @@ impl Known {
             bytes: self.counters.bytes.load(Ordering::Relaxed),
         }
     }
+}
+
+/// What `look` says of each place, by inode.
+fn look_at<R: Send>(
+    wanted: BTreeMap<Inode, Place>,
+    look: impl Fn(&Place) -> R + Sync,
+) -> impl Iterator<Item = (Inode, R)> {
+    let (inodes, places): (Vec<_>, Vec<_>) = wanted.into_iter().unzip();
+    inodes.into_iter().zip(spread::map(&places, look))
 }
 
 fn read_headers(inventory: &Inventory, place: &Place) -> Headers {

@@ -1,7 +1,5 @@
 //! Whether a link may stand for a file: nobody may lose access by it, and no attribute may get lost. No I/O.
 
-use std::path::Path;
-
 use crate::model::{Meta, Place};
 use crate::scan::Inventory;
 
@@ -64,7 +62,7 @@ fn way<'a>(inventory: &'a Inventory, place: &Place) -> Vec<&'a Meta> {
         .path
         .parent()
         .ancestors()
-        .filter_map(|directory: &Path| inventory.directories.get(&(place.root, directory.to_path_buf())))
+        .filter_map(|directory| inventory.permissions(place.root, directory))
         .collect();
     way.reverse();
     way
