@@ -174,12 +174,7 @@ impl Run<'_> {
         // From here on the group is made: an old entry that can't be removed is tidied up later.
         progress.made = true;
         for index in std::mem::take(&mut progress.staged) {
-            let (at, stage) = (self.change(index).at.clone(), self.stage(index));
-            if is_big(&self.change(index).before) {
-                self.ground.discard_large(&at, &stage)?;
-            } else {
-                self.ground.discard(&at, &stage)?;
-            }
+            self.ground.discard(&self.change(index).at, &self.stage(index))?;
         }
         Ok(Ok(()))
     }

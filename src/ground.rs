@@ -1,7 +1,6 @@
 //! The ground under a plan: held roots, what is at a place, whether that is an entry of the plan, and the swap of one
 //! name. `apply` and `undo` are both made of these; which changes are made, and in which order, is their business.
 
-mod freeing;
 mod swap;
 
 use std::collections::HashSet;
@@ -18,7 +17,6 @@ use crate::journal::{Journal, Record};
 use crate::model::{Entry, FileEntry, FileId, Place, Plan, Source};
 use crate::stat;
 
-use freeing::Freeing;
 pub use swap::{Swap, Swapped};
 
 /// A plan with its roots held open.
@@ -33,7 +31,6 @@ pub struct Ground<'a> {
     touched: HashSet<(u64, u64)>,
     /// Directories whose names we have changed: to be synced.
     dirty: HashSet<(usize, PathBuf)>,
-    freeing: Freeing,
 }
 
 /// Why a change was not made: a value, not an error.
@@ -50,8 +47,7 @@ impl<'a> Ground<'a> {
         };
         let roots = plan.roots.iter().map(open).collect::<anyhow::Result<_>>()?;
         let fresh = record.started_second();
-        let (touched, dirty) = (HashSet::new(), HashSet::new());
-        Ok(Self { plan, journal, roots, fresh, touched, dirty, freeing: Freeing::default() })
+        Ok(Self { plan, journal, roots, fresh, touched: HashSet::new(), dirty: HashSet::new() })
     }
 
     /// The roots that are there.
@@ -149,10 +145,7 @@ impl<'a> Ground<'a> {
         match entry {
             Entry::Absent => Ok(()),
             Entry::Symlink { target } => fsops::symlink(&dir, target, stage).with_context(doing),
-            Entry::File(file) => {
-                self.freeing.wait(); // its space may be needed
-                self.stage_file(&dir, at, stage, file, undo).with_context(doing)
-            }
+            Entry::File(file) => self.stage_file(&dir, at, stage, file, undo).with_context(doing),
         }
         .map_err(hinted)
     }
@@ -213,20 +206,6 @@ impl<'a> Ground<'a> {
             Err(error) => return Err(error.into()),
         };
         fsops::unlink(&dir, stage).with_context(|| format!("can't remove `{}`", dir.named(stage).display()))
-    }
-
-    /// Removes a stage that may be a large file. Its name is gone at once, its space soon.
-    ///
-    /// # Errors
-    /// Those of `unlinkat`.
-    pub fn discard_large(&mut self, at: &Place, stage: &OsStr) -> anyhow::Result<()> {
-        // Where it can't be held, removing it only takes longer.
-        let held = self.dir(at).and_then(|dir| dir.hold(stage)).ok();
-        self.discard(at, stage)?;
-        if let Some(file) = held {
-            self.freeing.let_go(file);
-        }
-        Ok(())
     }
 
     /// Syncs every directory whose names changed.

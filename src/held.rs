@@ -171,16 +171,6 @@ impl Dir {
         }
     }
 
-    /// Holds what is at `name`, itself and not what it may lead to: until this is dropped, a removed file is not freed.
-    /// Nothing can be read through it.
-    ///
-    /// # Errors
-    /// Those of `openat`.
-    pub fn hold(&self, name: &OsStr) -> io::Result<OwnedFd> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(sys::openat(&self.fd, name, flags, Mode::empty())?)
-    }
-
     /// The names in this directory, in no order.
     ///
     /// # Errors
