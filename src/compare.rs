@@ -117,6 +117,7 @@ struct Buffers<'s> {
 
 impl<'s> Buffers<'s> {
     fn within(space: &'s mut [u8]) -> Self {
+        // What can't be aligned, in theory, is only slower.
         let start = space.as_ptr().align_offset(ALIGNED).min(ALIGNED);
         let (kept, rest) = space[start..].split_at_mut(BUFFER);
         Self { kept, copy: &mut rest[..BUFFER] }

@@ -7,7 +7,7 @@
 //! | `cli` | the command line, no logic |
 //! | `commands` | one short function a subcommand: the table of contents |
 //! | `discover`, `python`, `dist` | interpreter, site-packages, SDK trees, distributions (`python` alone spawns) |
-//! | `scan`, `stat`, `compare`, `elf`, `manifest` | what lies in the trees (reads only) |
+//! | `scan`, `stat`, `spread`, `compare`, `elf`, `manifest` | what lies in the trees (reads only; `spread` over all cores) |
 //! | `dedup`, `patch`, `pyenv` | inventory in, `model::Plan` out (pure) |
 //! | `recipe` | what a recipe says |
 //! | `session`, `journal`, `apply`, `undo`, `ground`, `held`, `fsops` | from a plan to recorded changes and back (`fsops` alone writes) |

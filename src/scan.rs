@@ -115,8 +115,8 @@ impl Inventory {
 
     fn record_all(&mut self, places: &[Place]) -> anyhow::Result<()> {
         let look = |place: &Place| {
-            let tree = self.mounts.get(place.root).copied().flatten();
-            FileRecord::of(place, &self.absolute(place), tree)
+            let mount = self.mounts.get(place.root).copied().flatten();
+            FileRecord::of(place, &self.absolute(place), mount)
         };
         for (place, found) in places.iter().zip(spread::map(places, look)) {
             match found {

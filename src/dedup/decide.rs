@@ -31,7 +31,14 @@ pub fn decide(inventory: &Inventory, device: &Device, options: &Options, known: 
             let owners = Owners::of(inventory, root);
             let spelled = Spelled::of(inventory, root, &owners.trees);
             let (names, out) = (&names, &mut out);
-            Site { inventory, device, options, root, owners, spelled, names, known, out }.run();
+            let known = &mut *known;
+            let mut site = Site { inventory, device, options, root, owners, spelled, names, known, out };
+            site.run();
+            // Neither asks anything, so it is enough to tell it in the last round, in which nobody asks.
+            if !site.known.asks() {
+                site.odd_names();
+                site.shared();
+            }
         }
     }
     out.left_alone.sort_unstable();
@@ -92,7 +99,6 @@ impl<'a> Site<'a, '_> {
                 self.elsewhere(file);
             }
         }
-        self.odd_names();
         let owners = &self.owners;
         // A copy under none of the owner's names (`libX.so.1.2.3`, where the owner has `libX.so.1`) is one all the same
         // if its SONAME says so; a symlink under the owner's name may lead to it, as after `ldconfig`.
@@ -128,11 +134,6 @@ impl<'a> Site<'a, '_> {
         self.other_file();
         self.owners_through_links();
         device::decide(self, self.root);
-        // What asks nothing needs no telling before the last round.
-        if !self.known.asks() {
-            self.odd_names();
-            self.shared();
-        }
     }
 
     pub(super) fn files(&self) -> impl Iterator<Item = &'a FileRecord> + use<'a> {

@@ -101,7 +101,7 @@ impl Known {
         known
     }
 
-    /// Whether there will be another round.
+    /// Whether anything was asked in this round that isn't known yet.
     pub fn asks(&self) -> bool {
         self.wanted != Wanted::default()
     }
@@ -120,8 +120,8 @@ impl Known {
     ) -> bool {
         let any = self.asks();
         let wanted = self.take_wanted();
-        self.headers.extend(look_at(wanted.headers, |place| read_headers(inventory, place)));
-        self.xattrs.extend(look_at(wanted.xattrs, |place| {
+        self.headers.extend(answers(wanted.headers, |place| read_headers(inventory, place)));
+        self.xattrs.extend(answers(wanted.xattrs, |place| {
             let read = stat::open_regular(&inventory.absolute(place)).and_then(|file| stat::xattrs(&file));
             read.map_err(|error| error.to_string())
         }));
@@ -170,8 +170,8 @@ impl Known {
     }
 }
 
-/// What `look` says of each place, by inode.
-fn look_at<R: Send>(
+/// What `look` says of the wanted places, by inode.
+fn answers<R: Send>(
     wanted: BTreeMap<Inode, Place>,
     look: impl Fn(&Place) -> R + Sync,
 ) -> impl Iterator<Item = (Inode, R)> {

@@ -42,8 +42,8 @@ pub enum Leads {
 }
 
 impl FileRecord {
-    /// Looks at `path`, the name of `place` in a tree on the mount `tree`.
-    pub(super) fn of(place: &Place, path: &Path, tree: Option<u64>) -> io::Result<Self> {
+    /// Looks at `path`, the name of `place` in a tree whose root lies on `mount`.
+    pub(super) fn of(place: &Place, path: &Path, mount: Option<u64>) -> io::Result<Self> {
         let metadata = path.symlink_metadata()?;
         let file_type = metadata.file_type();
         let kind = if file_type.is_file() {
@@ -53,10 +53,7 @@ impl FileRecord {
         } else {
             Kind::Other
         };
-        let mounted = match tree {
-            Some(tree) => mount_of(path)?.is_some_and(|mount| mount != tree),
-            None => false,
-        };
+        let mounted = mount.is_some() && mount_of(path)?.is_some_and(|own| Some(own) != mount);
         let (id, nlink, meta) = (file_id(&metadata), metadata.nlink(), meta(&metadata));
         Ok(Self { place: place.clone(), id, nlink, meta, kind, mounted })
     }
