@@ -26,7 +26,7 @@ pub struct Owners<'a> {
     pub trees: Vec<usize>,
     by_path: HashMap<&'a RelPath, Vec<Owner<'a>>>,
     by_inode: HashMap<Inode, Vec<Owner<'a>>>,
-    by_name: HashMap<(&'a OsStr, u64), Vec<&'a FileRecord>>,
+    by_name: HashMap<(&'a OsStr, u64), &'a FileRecord>,
     by_directory: HashMap<(&'a Path, u64), Vec<Owner<'a>>>,
     /// Owners' symlinks into the devel tree that lead nowhere or in circles.
     pub broken: Vec<&'a FileRecord>,
@@ -53,7 +53,7 @@ impl<'a> Owners<'a> {
                 self.by_path.entry(&place.path).or_default().push(owner.clone());
                 self.by_directory.entry((place.path.parent(), file.id.size)).or_default().push(owner.clone());
                 self.by_inode.entry(inode(file)).or_default().push(owner);
-                self.by_name.entry((place.path.name(), file.id.size)).or_default().push(file);
+                self.by_name.entry((place.path.name(), file.id.size)).or_insert(file);
             }
             Kind::Symlink { leads: Leads::To(end), .. } => {
                 let end = inventory.place_of(end).and_then(|end| inventory.files.get(&end));
@@ -98,8 +98,7 @@ impl<'a> Owners<'a> {
 
     /// A file of the same name and size, wherever it lies.
     pub fn namesake(&self, file: &FileRecord) -> Option<&'a FileRecord> {
-        let found = self.by_name.get(&(file.place.path.name(), file.id.size))?;
-        found.iter().copied().find(|other| inode(other) == inode(file)).or_else(|| found.first().copied())
+        self.by_name.get(&(file.place.path.name(), file.id.size)).copied()
     }
 
     /// Relative paths that more than one owner has a file at, with all of these.

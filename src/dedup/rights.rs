@@ -70,8 +70,10 @@ fn way<'a>(inventory: &'a Inventory, place: &Place) -> Vec<&'a Meta> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
-    use crate::model::Xattr;
+    use crate::model::{RelPath, Xattr};
 
     fn meta(mode: u32, uid: u32) -> Meta {
         Meta { mode, uid, gid: 0, xattrs: Vec::new() }
@@ -110,6 +112,48 @@ mod tests {
             let text = "extended attribute security.capability differs".to_owned();
             assert_eq!(refusal(&with(b"1"), &owner), Some(text.clone()));
             assert_eq!(refusal(&owner, &with(b"1")), Some(text));
+        }
+    }
+
+    /// Directories from the root down, each with mode and owner.
+    type Way = &'static [(u32, u32)];
+
+    /// Whether one of devel's (0) ways to a `libX.so` can be replaced by core's (1).
+    fn reached(copies: Way, owners: Way) -> bool {
+        let names = ["", "lib", "lib/deep"];
+        let way = |dirs: Way| {
+            names
+                .iter()
+                .zip(dirs)
+                .map(|(name, (mode, uid))| (OsString::from(name), meta(*mode, *uid)))
+                .collect()
+        };
+        let inventory = Inventory { directories: vec![way(copies), way(owners)], ..Inventory::default() };
+        let place = |root, dirs: Way| Place {
+            root,
+            path: RelPath::new(format!("{}/libX.so", names[dirs.len() - 1])).unwrap(),
+        };
+        unreachable(&inventory, &place(0, copies), &place(1, owners)).is_none()
+    }
+
+    #[test]
+    fn who_reaches_the_copy_reaches_the_owners_file() {
+        let cases: [(Way, Way, bool); 10] = [
+            (&[(0o755, 0), (0o755, 0)], &[(0o755, 0), (0o755, 0)], true),
+            (&[(0o755, 0), (0o755, 0)], &[(0o755, 0), (0o700, 0)], false),
+            (&[(0o755, 0), (0o755, 0)], &[(0o700, 0), (0o755, 0)], false),
+            (&[(0o755, 0), (0o700, 0)], &[(0o755, 0), (0o755, 0)], true),
+            // One owner of all: what the copy's ways withhold needn't be given.
+            (&[(0o755, 0), (0o700, 0), (0o755, 0)], &[(0o755, 0), (0o700, 0)], true),
+            // Several owners: equal ways, up to bits that don't search.
+            (&[(0o755, 0), (0o700, 1)], &[(0o755, 0), (0o700, 1)], true),
+            (&[(0o755, 0), (0o700, 1)], &[(0o755, 0), (0o500, 1)], true),
+            (&[(0o755, 0), (0o700, 1)], &[(0o755, 0), (0o700, 2)], false),
+            (&[(0o755, 0), (0o711, 1)], &[(0o755, 0), (0o701, 1)], false),
+            (&[(0o755, 0), (0o700, 1)], &[(0o755, 0), (0o755, 2)], true),
+        ];
+        for (copies, owners, fine) in cases {
+            assert_eq!(reached(copies, owners), fine, "{copies:?} {owners:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use super::known::{Headers, Known};
 use super::*;
 use crate::compare::Verdict;
 use crate::model::{Entry, FileId, Meta, Place, RelPath, Role, Source};
-use crate::scan::{FileRecord, Kind};
+use crate::scan::{FileRecord, Kind, Leads};
 
 fn place(root: usize, path: &str) -> Place {
     Place { root, path: RelPath::new(path).unwrap() }
@@ -148,5 +148,26 @@ fn what_lies_on_a_mount_is_not_merged() {
         let plan = decided(&inventory, &mut known);
         assert_eq!(plan.linked, [], "{mounted}");
         assert_eq!(plan.conflicts[0].reason, Trouble::Mounted, "{:?}", plan.conflicts);
+    }
+}
+
+#[test]
+fn links_count_as_merged_already_where_they_lead_to_the_owners_file_of_the_name() {
+    let link = |path: &str, ino: u64, to: &str| FileRecord {
+        kind: Kind::Symlink {
+            target: "x".into(),
+            leads: Leads::To(PathBuf::from("/sp/_rocm_sdk_core").join(to)),
+        },
+        ..file(1, path, ino)
+    };
+    let cases = [
+        ("lib/libX.so.3", "lib/libX.so.3", 1),
+        ("lib/libX.so", "lib/libX.so.3", 1),
+        ("lib/libX.so.3", "lib/libY.so.1", 0),
+    ];
+    for (name, to, already) in cases {
+        let files = vec![file(0, "lib/libX.so.3", 10), file(0, "lib/libY.so.1", 11), link(name, 20, to)];
+        let (inventory, mut known) = inventory(files);
+        assert_eq!(decided(&inventory, &mut known).already, already, "{name} -> {to}");
     }
 }
