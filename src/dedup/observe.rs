@@ -262,8 +262,7 @@ impl<'a> Site<'a, '_> {
         for owners in self.owners.shared() {
             let first = &owners[0];
             for other in &owners[1..] {
-                let distinct = !first.reversed && !other.reversed && other.at.root != first.at.root;
-                if distinct && other.file.id.size == first.file.id.size {
+                if !first.reversed && !other.reversed && other.file.id.size == first.file.id.size {
                     let detail = self.likeness(other.file, first.file);
                     self.out.leave(self.inventory.absolute(&other.at), Reason::TwoOwners, detail);
                 }
