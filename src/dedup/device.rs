@@ -98,6 +98,16 @@ fn links_to(entry: &Entry, place: &Place) -> bool {
     matches!(entry, Entry::File(FileEntry { source: Source::LinkTo(to), .. }) if to == place)
 }
 
+/// The owner's link that became another name of a file, which undo takes back last.
+fn turned_to(site: &Site<'_, '_>, file: &FileRecord) -> Option<Source> {
+    let names = site.names.get(&inode(file))?;
+    let turned = site.out.plan.changes.iter().find(|change| {
+        matches!(change.before, Entry::Symlink { .. })
+            && names.iter().any(|name| links_to(&change.after, name))
+    });
+    turned.map(|change| Source::LinkTo(change.at.clone()))
+}
+
 /// Re-makes one libraries file and all devel names that shall be hard links to it.
 fn remake(site: &mut Site<'_, '_>, kept: &FileRecord, files: Vec<&FileRecord>) {
     let inventory = site.inventory;
@@ -177,7 +187,9 @@ fn remake(site: &mut Site<'_, '_>, kept: &FileRecord, files: Vec<&FileRecord>) {
     changed.extend(site.out.plan.changes.iter().map(|change| &change.at));
     let stays = |file: &FileRecord| {
         let mut names = site.names.get(&inode(file)).into_iter().flatten();
-        names.find(|place| !changed.contains(place)).map(|place| Source::LinkTo((*place).clone()))
+        let stays =
+            names.find(|place| !changed.contains(place)).map(|place| Source::LinkTo((*place).clone()));
+        stays.or_else(|| turned_to(site, file))
     };
     let first = files[0].place.clone();
     let itself = if intact(files[0]) { Source::LinkTo(first) } else { Source::CopyOf(first) };
