@@ -19,7 +19,7 @@ use crate::{spread, stat};
 mod queue;
 mod tree_hash;
 
-/// Large enough that a system call doesn't matter, small enough for the second-level cache (performance.md section 3).
+/// Smaller ones cost more in system calls than they gain in the cache: 256 KB a tenth (performance.md section 3).
 const BUFFER: usize = 1 << 20;
 /// The kernel copies to where a page begins up to twice as fast as to 16 bytes behind that, which is what an allocator
 /// gives (Zen 4, two threads: 24 and 13 GB/s).
@@ -98,15 +98,8 @@ fn compare_on(
             queue.finished(&job);
         }
     };
-    std::thread::scope(|scope| {
-        // One thread only for one unit: starting more costs more than it gains. Where the system has none to give
-        // (RLIMIT_NPROC, a pids cgroup), those that there are do it all, or this one.
-        let wanted = threads.min(usize::try_from(queue.units()).unwrap_or(threads));
-        let start = || std::thread::Builder::new().spawn_scoped(scope, work).is_ok();
-        if (0..wanted).filter(|_| start()).count() == 0 {
-            work();
-        }
-    });
+    // One thread only for one unit: starting more costs more than it gains.
+    spread::on(threads.min(usize::try_from(queue.units()).unwrap_or(threads)), work);
     queue.verdicts()
 }
 

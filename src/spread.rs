@@ -1,12 +1,13 @@
-//! Spreads looks at many files over all cores. No I/O of its own.
+//! Spreads work over all cores. No I/O of its own.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Builder};
 
 /// More don't read faster (performance.md section 3).
 const MOST_THREADS: usize = 8;
-/// Starting a thread takes as long as looking at as many files.
-const LEAST: usize = 32;
+/// Fewer looks than this take no longer than starting threads.
+const LEAST: usize = 64;
 
 /// How many threads are worth having. Asked once: the answer is read out of the cgroups' files.
 #[must_use]
@@ -15,35 +16,52 @@ pub fn threads() -> usize {
     *THREADS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS))
 }
 
-/// What `look` says of each item, in their order. A thread looks at neighbours, and this one does what there is no
-/// thread for.
-pub fn map<T: Sync, R: Send>(items: &[T], look: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let size = items.len().div_ceil(threads()).max(LEAST);
-    let all = |part: &[T]| part.iter().map(&look).collect::<Vec<R>>();
+/// Does `work` on as many new threads; on this one where none is wanted, or where the system has none to give
+/// (RLIMIT_NPROC, a pids cgroup). Where it has some, these do it all: `work` takes from what is common to them.
+pub fn on(threads: usize, work: impl Fn() + Sync) {
     thread::scope(|scope| {
-        let mut parts = items.chunks(size);
-        let own = parts.next().unwrap_or_default();
-        let others: Vec<_> =
-            parts.map(|part| (part, Builder::new().spawn_scoped(scope, || all(part)))).collect();
-        let mut found = all(own);
-        for (part, thread) in others {
-            match thread.map(thread::ScopedJoinHandle::join) {
-                Ok(Ok(more)) => found.extend(more),
-                Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                Err(_) => found.extend(all(part)),
-            }
+        let start = || Builder::new().spawn_scoped(scope, &work).is_ok();
+        if (0..threads).filter(|_| start()).count() == 0 {
+            work();
         }
-        found
-    })
+    });
+}
+
+/// What `look` says of each item, in their order.
+pub fn map<T: Sync, R: Send + Sync>(items: &[T], look: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let found: Vec<OnceLock<R>> = items.iter().map(|_| OnceLock::new()).collect();
+    let both: Vec<(&T, &OnceLock<R>)> = items.iter().zip(&found).collect();
+    let next = AtomicUsize::new(0);
+    on(if items.len() < LEAST { 0 } else { threads() }, || {
+        let take = || next.fetch_add(1, Ordering::Relaxed);
+        while let Some((item, place)) = both.get(take()) {
+            let _ = place.set(look(item));
+        }
+    });
+    // Each was looked at: a thread that panics takes all down with it.
+    found.into_iter().filter_map(OnceLock::into_inner).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_done_whether_or_not_threads_are_wanted() {
+        for wanted in [0, 1, 3] {
+            let done = AtomicUsize::new(0);
+            on(wanted, || {
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!(done.into_inner(), wanted.max(1));
+        }
+    }
+
     #[test]
     fn each_item_is_looked_at_once_and_in_order() {
-        for count in [0, 1, 31, 32, 33, 64, 65, 1000] {
+        for count in [0, 1, LEAST - 1, LEAST, LEAST + 1, 1000] {
             let items: Vec<usize> = (0..count).collect();
-            assert_eq!(super::map(&items, |item| item * 2), items.iter().map(|i| i * 2).collect::<Vec<_>>());
+            assert_eq!(map(&items, |item| item * 2), items.iter().map(|i| i * 2).collect::<Vec<_>>());
         }
     }
 }

@@ -171,7 +171,7 @@ impl Known {
 }
 
 /// What `look` says of the wanted places, by inode.
-fn answers<R: Send>(
+fn answers<R: Send + Sync>(
     wanted: BTreeMap<Inode, Place>,
     look: impl Fn(&Place) -> R + Sync,
 ) -> impl Iterator<Item = (Inode, R)> {

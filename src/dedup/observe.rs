@@ -158,18 +158,21 @@ impl<'a> Site<'a, '_> {
             if file.is_some_and(&mut no_library) && twins.iter().all(|twin| no_library(twin.file)) {
                 continue;
             }
-            let (path, owner) = (inventory.absolute(&name.place), inventory.absolute(&twins[0].at));
-            match &name.kind {
-                Kind::Symlink { leads: Leads::To(end), .. } => {
-                    let detail = format!("a symlink to `{}`, another file than the owner's", end.display());
-                    self.out.refuse(path, Some(owner), Trouble::OtherFile, detail);
-                }
-                // The devel name is merged; what stays as it is, is the owner's link.
-                _ => {
-                    let detail =
-                        "a symlink to another file than the one that the devel tree has of this name";
-                    self.out.refuse(owner, Some(path), Trouble::OtherFile, detail);
-                }
+            self.refuse_other_file(name, &twins[0].at);
+        }
+    }
+
+    fn refuse_other_file(&mut self, name: &FileRecord, owner: &Place) {
+        let (path, owner) = (self.inventory.absolute(&name.place), self.inventory.absolute(owner));
+        match &name.kind {
+            Kind::Symlink { leads: Leads::To(end), .. } => {
+                let detail = format!("a symlink to `{}`, another file than the owner's", end.display());
+                self.out.refuse(path, Some(owner), Trouble::OtherFile, detail);
+            }
+            // The devel name is merged; what stays as it is, is the owner's link.
+            _ => {
+                let detail = "a symlink to another file than the one that the devel tree has of this name";
+                self.out.refuse(owner, Some(path), Trouble::OtherFile, detail);
             }
         }
     }
