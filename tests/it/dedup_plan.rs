@@ -302,17 +302,36 @@ fn names_that_are_not_utf8_and_vanishing_trees() {
     assert!(plan.plan.changes.is_empty() && plan.notes[0].contains("went away"), "{:?}", plan.notes);
 }
 
+/// False on a file system without user attributes.
+fn set_attribute(path: &Path) -> bool {
+    let file = rocm_fixup::stat::open_regular(path).unwrap();
+    rustix::fs::fsetxattr(&file, "user.test", b"x", rustix::fs::XattrFlags::empty()).is_ok()
+}
+
 #[test]
 fn differing_attributes_refuse_the_group() {
     let dir = tempfile::tempdir().unwrap();
     let tree = SdkTree::builder().library("core", "lib/libX.so.3", &["libX.so"]).build(dir.path());
     tree.reshape(Form::Split);
-    let file = rocm_fixup::stat::open_regular(&tree.path("devel/lib/libX.so")).unwrap();
-    if rustix::fs::fsetxattr(&file, "user.test", b"x", rustix::fs::XattrFlags::empty()).is_err() {
-        return; // A file system without user attributes.
+    if !set_attribute(&tree.path("devel/lib/libX.so")) {
+        return;
     }
     let plan = planned(&tree, &options());
     assert!(plan.linked.is_empty());
     assert_eq!(plan.conflicts.len(), 2);
     assert!(plan.conflicts[0].detail.contains("user.test"), "{:?}", plan.conflicts);
+}
+
+#[test]
+fn a_device_file_keeps_its_attributes() {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = SdkTree::builder().line("libraries/lib/k/a.co text kernels");
+    let tree = builder.line("devel/lib/k/a.co copy libraries/lib/k/a.co").build(dir.path());
+    tree.manifest_of(&["lib/k/a.co"]);
+    if !["libraries/lib/k/a.co", "devel/lib/k/a.co"].iter().all(|name| set_attribute(&tree.path(name))) {
+        return;
+    }
+    let options = Options { device_links: true, ..options() };
+    assert_eq!(planned(&tree, &options).remade.len(), 1);
+    there_and_back(&tree, &options, |_| {});
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
 use rocm_fixup::model::{Entry, FileEntry, Plan, Source};
+use rustix::fs::{XattrFlags, setxattr};
 
 /// Each change finds its `before` when its turn comes.
 pub fn apply(plan: &Plan) {
@@ -39,6 +40,9 @@ fn make(plan: &Plan, path: &Path, entry: &Entry) {
             let copy = |from: &Path| {
                 fs::copy(from, &stage).unwrap();
                 fs::set_permissions(&stage, fs::Permissions::from_mode(file.meta.mode)).unwrap();
+                for one in &file.meta.xattrs {
+                    setxattr(&stage, &one.name, &one.value, XattrFlags::empty()).unwrap();
+                }
             };
             match &file.source {
                 Source::LinkTo(place) => fs::hard_link(plan.absolute(place), &stage).unwrap(),

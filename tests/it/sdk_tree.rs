@@ -200,9 +200,10 @@ impl SdkTree {
         fs::create_dir_all(&directory).unwrap();
         let links: Vec<_> = paths
             .split(' ')
-            .map(|path| {
+            .map(|link| {
+                let (path, target) = link.split_once('=').unwrap_or((link, link));
                 let up = "../".repeat(path.split('/').count());
-                let target = format!("{up}{}/{path}", self.path(libraries).file_name().unwrap().display());
+                let target = format!("{up}{}/{target}", self.path(libraries).file_name().unwrap().display());
                 serde_json::json!({"relpath": path, "target": target})
             })
             .collect();
