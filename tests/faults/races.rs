@@ -253,16 +253,16 @@ pub fn signal(pid: Pid, signal: Signal) -> Check {
     rustix::process::kill_process(pid, signal).map_err(|error| format!("can't signal the tool: {error}"))
 }
 
-/// Flips as fast as it can while the tool runs and undoes again and again.
+/// Flips as fast as it can while the tool runs and undoes again and again, half of the flips without `openat2`.
 pub fn flips(context: &Context, scene: Scene) -> Result<Tally, String> {
     let goal: u64 = if context.full { 10_000_000 } else { 400_000 };
     let start = Instant::now();
     let mut tally = Tally::default();
     let (total, mut runs) = (AtomicU64::new(0), 0);
-    for (at, attack) in ["parent", "tree", "owner", "name"].into_iter().enumerate() {
+    let attacks = ["parent", "tree", "owner", "name"].into_iter().flat_map(|a| [(a, false), (a, true)]);
+    for (at, (attack, forbidden)) in attacks.enumerate() {
         let bench = Bench::new(&context.dir(&format!("flips-{}", scene.name)), scene)?;
-        let until = goal * (at as u64 + 1) / 4;
-        let mut round = 0;
+        let until = goal * (at as u64 + 1) / 8;
         while total.load(Ordering::Relaxed) < until {
             bench.reset();
             let swap = Swap::prepare(&bench, attack);
@@ -277,13 +277,12 @@ pub fn flips(context: &Context, scene: Scene) -> Result<Tally, String> {
             };
             std::thread::scope(|scope| {
                 scope.spawn(flipping);
-                // Every other round without openat2.
                 let forbid = ["-e", "trace=openat2", "--seccomp-bpf", "-e", "inject=openat2:error=ENOSYS"];
                 for args in [scene.command, &["undo"], scene.command, &["undo", "--all"]] {
-                    let ran = if round % 2 == 0 {
-                        bench.run(args)
-                    } else {
+                    let ran = if forbidden {
                         bench.traced(args, &forbid.map(str::to_owned))
+                    } else {
+                        bench.run(args)
                     };
                     runs += 1;
                     if led_outside(&ran) {
@@ -301,7 +300,6 @@ pub fn flips(context: &Context, scene: Scene) -> Result<Tally, String> {
             {
                 tally.failed.push(format!("{attack}, {}: outside differs:{error}", scene.name));
             }
-            round += 1;
         }
     }
     let total = total.into_inner();
