@@ -91,6 +91,9 @@ impl Bench {
     }
 
     pub fn run(&self, args: &[&str]) -> Ran {
+        if self.scene.plain {
+            return self.traced(args, &["--seccomp-bpf", "-e", "trace=renameat2"].map(str::to_owned));
+        }
         tool::run(tool::command(&self.site(), args), None)
     }
 
@@ -101,7 +104,14 @@ impl Bench {
 
     pub fn traced(&self, args: &[&str], strace: &[String]) -> Ran {
         let _ = fs::remove_file(&self.log);
-        tool::run(tool::traced(&self.site(), args, strace, &self.log), Some(&self.log))
+        let mut strace = strace.to_vec();
+        if self.scene.plain {
+            for option in strace.iter_mut().filter(|option| option.starts_with("trace=")) {
+                option.push_str(",renameat2");
+            }
+            strace.extend(["-e".to_owned(), format!("inject=renameat2:error={}", tool::PLAIN)]);
+        }
+        tool::run(tool::traced(&self.site(), args, &strace, &self.log), Some(&self.log))
     }
 
     /// The command of the scene.

@@ -26,6 +26,11 @@ impl Fault {
         ALL.iter().flat_map(both).filter(|fault| !(fault.forever && fault.what == "KILL")).collect()
     }
 
+    /// A signal came while a file was read or written: no reason to fail (signal(7)).
+    pub fn is_to_be_tried_again(&self) -> bool {
+        self.what == "EINTR" && ["read", "pread64", "write"].contains(&self.call.as_str())
+    }
+
     /// The options for strace.
     pub fn options(&self) -> Vec<String> {
         Self::together(&[self])

@@ -41,9 +41,10 @@ use tally::{Context, Tally};
 
 type Part = (&'static str, fn(&Context) -> Result<Tally, String>);
 
-const PARTS: [Part; 15] = [
+const PARTS: [Part; 16] = [
     ("runs", |context| over_scenes(context, sweep::runs)),
     ("looks", |context| over_scenes(context, sweep::looks)),
+    ("plain", |context| over_scenes(context, sweep::plain)),
     ("recoveries", |context| over_scenes(context, sweep::recoveries)),
     ("barriers", |context| over_scenes(context, barriers::check)),
     ("cuts", |context| over_scenes(context, power::cuts)),

@@ -13,6 +13,8 @@ pub struct Scene {
     pub name: &'static str,
     pub command: &'static [&'static str],
     lines: &'static str,
+    /// On a file system that can neither exchange two names nor rename without replacing (gVisor, NFS, some of FUSE).
+    pub plain: bool,
 }
 
 /// `@outside` stands for the folder beside the tree.
@@ -30,6 +32,7 @@ pub const SCENES: [Scene; 5] = [
             devel/bin/hipcc text '#!/bin/sh'
             dist rocm-sdk-core 10.0.0
             dist rocm-sdk-devel 10.0.0",
+        plain: false,
     },
     Scene {
         name: "reversed",
@@ -41,6 +44,7 @@ pub const SCENES: [Scene; 5] = [
             core/lib/libX.so.3 symlink ../../_rocm_sdk_devel/lib/libX.so.3
             dist rocm-sdk-core 10.0.0
             dist rocm-sdk-devel 10.0.0",
+        plain: false,
     },
     Scene {
         name: "device",
@@ -53,8 +57,9 @@ pub const SCENES: [Scene; 5] = [
             manifest libraries gfx942 lib/k/a.co lib/k/libb.so
             dist rocm-sdk-libraries 10.0.0
             dist rocm-sdk-devel 10.0.0",
+        plain: false,
     },
-    Scene { name: "patch", command: &["patch", "--from", "@outside/patches"], lines: "" },
+    Scene { name: "patch", command: &["patch", "--from", "@outside/patches"], lines: "", plain: false },
     Scene {
         name: "recipe",
         command: &["run", "--recipe", "@outside/patches/recipe.toml"],
@@ -63,12 +68,23 @@ pub const SCENES: [Scene; 5] = [
             devel/lib/libX.so.3 copy core/lib/libX.so.3
             dist rocm-sdk-core 10.0.0
             dist rocm-sdk-devel 10.0.0",
+        plain: false,
     },
 ];
 
+impl std::fmt::Display for Scene {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}", self.name, if self.plain { "-plain" } else { "" })
+    }
+}
+
 impl Scene {
-    pub fn named(name: &str) -> Option<Self> {
-        SCENES.into_iter().find(|scene| scene.name == name)
+    pub fn named(text: &str) -> Option<Self> {
+        SCENES.into_iter().flat_map(|scene| [scene, scene.plain()]).find(|scene| scene.to_string() == text)
+    }
+
+    pub fn plain(self) -> Self {
+        Self { plain: true, ..self }
     }
 
     /// Builds the tree in `top/sdk`, beside things that nobody may touch.

@@ -41,7 +41,7 @@ impl std::fmt::Display for Point {
             None => phase.name().to_owned(),
             Some(fault) => format!("{}@{fault}", phase.name()),
         };
-        write!(f, "{}/{}", self.scene.name, self.steps.iter().map(step).collect::<Vec<_>>().join(","))
+        write!(f, "{}/{}", self.scene, self.steps.iter().map(step).collect::<Vec<_>>().join(","))
     }
 }
 
@@ -84,6 +84,9 @@ impl Point {
             let now = bench.state();
             let goal = if *phase == Phase::Run { &bench.after } else { &bench.before };
             judge(bench, &ran, &now, goal, *phase).map_err(|e| format!("{e} [{}]", ran.told()))?;
+            if fault.as_ref().is_some_and(Fault::is_to_be_tried_again) && ran.code != Some(0) {
+                return Err(format!("an interrupted call was not tried again [{}]", ran.told()));
+            }
             refused |= ran.code == Some(3);
         }
         Ok(refused)
@@ -170,16 +173,33 @@ pub fn runs(context: &Context, scene: Scene) -> Result<Tally, String> {
     check_all(context, "fault in the run", scene, points.collect())
 }
 
+/// Faults in the run and in its undo where no two names can be exchanged.
+pub fn plain(context: &Context, scene: Scene) -> Result<Tally, String> {
+    let scene = scene.plain();
+    let bench = Bench::new(&context.dir(&format!("plain-{}", scene.name)), scene)?;
+    let faults = |calls: &[Call]| {
+        let calls = calls.iter().filter(|call| call.changes() && call.name != "renameat2").cloned();
+        calls::distinct(calls).iter().flat_map(Fault::all).collect::<Vec<_>>()
+    };
+    let run = faults(&bench.calls).into_iter().map(|fault| vec![(Phase::Run, Some(fault))]);
+    let undo = faults(&bench.undo_calls).into_iter();
+    let undo = undo.map(|fault| vec![(Phase::Run, None), (Phase::Undo, Some(fault))]);
+    let points: Vec<_> = run.chain(undo).map(|steps| Point { scene, steps }).collect();
+    let points = if context.full { points } else { spread(points, 120) };
+    check_all(context, "fault without exchange", scene, points)
+}
+
 /// Faults at calls that only look: the run must end in an error or not mind.
 pub fn looks(context: &Context, scene: Scene) -> Result<Tally, String> {
     let bench = Bench::new(&context.dir(&format!("looks-{}", scene.name)), scene)?;
     let calls = calls::distinct(bench.calls.iter().filter(|call| !call.changes()).cloned());
-    let faults = ["EIO", "EMFILE", "EINTR", "EACCES"];
-    let at = |call: &Call| faults.map(|what| Fault::new(call, what, false));
+    // What fails for ever must not be tried for ever.
+    let faults = [("EIO", false), ("EIO", true), ("EMFILE", false), ("EINTR", false), ("EACCES", false)];
+    let at = |call: &Call| faults.map(|(what, forever)| Fault::new(call, what, forever));
     let points =
         calls.iter().flat_map(at).map(|fault| Point { scene, steps: vec![(Phase::Run, Some(fault))] });
     let points: Vec<_> = points.collect();
-    let points = if context.full { points } else { spread(points, 200) };
+    let points = if context.full { points } else { spread(points, 250) };
     check_all(context, "fault at a look", scene, points)
 }
 
