@@ -124,7 +124,7 @@ impl Run<'_> {
             },
             Err(error) if progress.made => Err(Broken { error, rolled_back: false }),
             Err(error) => match self.roll_back(&progress) {
-                Ok(()) => Err(Broken { error, rolled_back: true }),
+                Ok(()) => Err(Broken { error, rolled_back: !self.is_left(indices) }),
                 Err(second) => {
                     let error = error.context(format!("and then, taking it back: {}", message(&second)));
                     Err(Broken { error, rolled_back: false })
@@ -266,6 +266,15 @@ impl Run<'_> {
             self.ground.discard(&self.change(*index).at, &self.stage(*index))?;
         }
         stuck.map_or(Ok(()), Err)
+    }
+
+    /// Whether a new entry is in place all the same, or nobody can tell: a call may fail that has done its work, such as a
+    /// rename over the network, or the removal of the old name after a link where no rename will do.
+    fn is_left(&self, indices: &[usize]) -> bool {
+        indices.iter().map(|index| self.change(*index)).any(|change| {
+            let is = |entry| self.ground.holds(&change.at, entry, change.seen.as_ref());
+            !matches!(is(&change.before), Ok(true)) && !matches!(is(&change.after), Ok(false))
+        })
     }
 
     fn take_back(&mut self, index: usize, swapped: &Swapped) -> anyhow::Result<()> {
