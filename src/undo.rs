@@ -7,7 +7,9 @@ mod order;
 mod pretend;
 mod step;
 mod tidy;
+mod whole;
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +21,9 @@ use crate::ground::{Ground, is_within};
 use crate::journal::{Ended, Journal, Record};
 use crate::model::{Change, Place, RelPath};
 
+use gone::Gone;
+use whole::or_drift;
+
 pub use copied::nothing_left;
 pub use order::in_the_way;
 pub use pretend::Pretend;
@@ -26,7 +31,7 @@ pub use step::step;
 pub use tidy::tidy;
 
 /// What an undo did.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Undone {
     /// Indices of the changes that were taken back.
     pub restored: Vec<usize>,
@@ -37,22 +42,27 @@ pub struct Undone {
     /// Owner's files that stay, as the links that they were led to what is gone.
     pub kept: Vec<PathBuf>,
     pub refused: Vec<Refused>,
+    /// What stopped it before its end. What was restored until then stays so; call it again.
+    pub failed: Option<anyhow::Error>,
 }
 
 /// Takes back `record`. Call under the lock, after [`tidy`]. Its roots must lie within `allowed`.
 ///
 /// # Errors
-/// When something can't be read or written. What was restored until then stays so; call it again.
+/// When it can't be begun; all later trouble is in the outcome.
 pub fn undo(record: &Record, journal: &Journal, allowed: &[PathBuf]) -> anyhow::Result<Undone> {
     let mut ground = ground_of(record, journal, allowed)?;
+    let (gone, real) = (gone::gone(&ground), Pretend::default());
+    // Looked at before anything is begun: a patch whose original is lost stays whole.
+    let stay = whole::stay(&ground, &gone, &real)?;
     journal.begin_undo(record)?;
-    let undone = walk(&mut ground, &record.id, None)?;
-    ground.sync()?;
-    if undone.refused.is_empty() {
-        journal.forget(record)?
-    } else {
-        journal.settle(record, Ended::Partial)?
-    }
+    let mut undone = Undone::default();
+    let walked = walk(&mut ground, &record.id, (&gone, &stay), None, &mut undone);
+    let ended = walked.and_then(|()| ground.sync()).and_then(|()| match undone.refused.is_empty() {
+        true => journal.forget(record),
+        false => journal.settle(record, Ended::Partial),
+    });
+    undone.failed = ended.err();
     Ok(undone)
 }
 
@@ -66,14 +76,23 @@ pub fn judge(
     allowed: &[PathBuf],
     pretend: &mut Pretend,
 ) -> anyhow::Result<Undone> {
-    walk(&mut ground_of(record, journal, allowed)?, &record.id, Some(pretend))
+    let mut ground = ground_of(record, journal, allowed)?;
+    let gone = gone::gone(&ground);
+    let stay = whole::stay(&ground, &gone, pretend)?;
+    let mut undone = Undone::default();
+    walk(&mut ground, &record.id, (&gone, &stay), Some(pretend), &mut undone)?;
+    Ok(undone)
 }
 
 /// Every change, newest first; with `pretend` it only looks.
-fn walk(ground: &mut Ground<'_>, id: &str, mut pretend: Option<&mut Pretend>) -> anyhow::Result<Undone> {
+fn walk(
+    ground: &mut Ground<'_>,
+    id: &str,
+    (gone, stay): (&Gone, &BTreeMap<usize, String>),
+    mut pretend: Option<&mut Pretend>,
+    undone: &mut Undone,
+) -> anyhow::Result<()> {
     let real = Pretend::default();
-    let mut undone = Undone::default();
-    let gone = gone::gone(ground);
     for (index, change) in ground.plan.changes.iter().enumerate().rev() {
         let path = ground.plan.absolute(&change.at);
         if gone.paths.contains(&index) {
@@ -84,13 +103,18 @@ fn walk(ground: &mut Ground<'_>, id: &str, mut pretend: Option<&mut Pretend>) ->
             undone.kept.push(path);
             continue;
         }
-        if step::is_before(ground, change, pretend.as_deref().unwrap_or(&real))? {
-            undone.already += 1;
-            continue;
+        match step::is_before(ground, change, pretend.as_deref().unwrap_or(&real)) {
+            Ok(true) => {
+                undone.already += 1;
+                continue;
+            }
+            Err(error) if !whole::is_on_the_way(&error) => return Err(error),
+            _ => {}
         }
-        let refused = match pretend.as_deref() {
-            Some(pretend) => step::would(ground, change, pretend)?,
-            None => step(ground, id, index)?,
+        let refused = match (stay.get(&index), pretend.as_deref()) {
+            (Some(reason), _) => Some(reason.clone()),
+            (None, Some(pretend)) => or_drift(step::would(ground, change, pretend))?,
+            (None, None) => or_drift(step(ground, id, index))?,
         };
         match (refused, pretend.as_deref_mut()) {
             (Some(reason), _) => undone.refused.push(Refused { index, path, reason }),
@@ -104,7 +128,7 @@ fn walk(ground: &mut Ground<'_>, id: &str, mut pretend: Option<&mut Pretend>) ->
             }
         }
     }
-    Ok(undone)
+    Ok(())
 }
 
 /// The paths of a run that went with a package which was uninstalled since.

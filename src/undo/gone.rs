@@ -4,10 +4,11 @@
 //! or that a mount hides, looks empty too.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::whole::{is_record, sets};
 use crate::discover::role_of;
 use crate::dist;
 use crate::ground::Ground;
@@ -25,7 +26,7 @@ pub struct Gone {
 }
 
 /// What is installed and uninstalled as one: an SDK tree (`None`), or a package's directory or module in site-packages.
-type Unit = (usize, Option<OsString>);
+pub type Unit = (usize, Option<OsString>);
 
 /// Finds them: nothing is left of all that the run changed of a package or tree, its distribution is not installed any
 /// more, and nothing is mounted there. What can't be looked at isn't gone.
@@ -43,17 +44,29 @@ pub fn gone(ground: &Ground<'_>) -> Gone {
     if units.is_empty() {
         return Gone::default();
     }
-    let paths: BTreeSet<usize> = installed(ground).map_or_else(BTreeSet::new, |installed| {
-        let gone = units.iter().filter(|(unit, indices)| is_uninstalled(ground, &installed, unit, indices));
-        gone.flat_map(|(_, indices)| indices).copied().collect()
-    });
+    let Some(installed) = installed(ground) else { return Gone::default() };
+    units.retain(|unit, indices| is_uninstalled(ground, &installed, unit, indices));
+    let mut paths: BTreeSet<usize> = units.into_values().flatten().collect();
     let groups: BTreeSet<u32> = paths.iter().map(|index| changes[*index].group).collect();
     let turned = |change: &Change| matches!(change.before, Entry::Symlink { .. });
     let kept = |index: &usize| turned(&changes[*index]) && groups.contains(&changes[*index].group);
-    Gone { kept: (0..changes.len()).filter(kept).collect(), paths }
+    let kept = (0..changes.len()).filter(kept).collect();
+    paths.extend(replaced(ground, &installed, &paths));
+    Gone { kept, paths }
 }
 
-fn unit(ground: &Ground<'_>, change: &Change) -> Unit {
+/// What was patched in a distribution that is gone, where another one, such as its next release, lists a file of these
+/// now: they are that one's, whatever is in them.
+fn replaced(ground: &Ground<'_>, installed: &Installed, gone: &BTreeSet<usize>) -> BTreeSet<usize> {
+    let at = |index: &usize| &ground.plan.changes[*index];
+    let is_replaced = |set: &BTreeSet<usize>| {
+        set.iter().any(|index| is_record(at(index)) && gone.contains(index))
+            && set.iter().any(|index| installed.files.contains(&ground.plan.absolute(&at(index).at)))
+    };
+    sets(ground).into_iter().filter(is_replaced).flatten().collect()
+}
+
+pub fn unit(ground: &Ground<'_>, change: &Change) -> Unit {
     let root = change.at.root;
     if ground.plan.roots.get(root).and_then(|root| root.file_name()).and_then(role_of).is_some() {
         return (root, None);
@@ -136,13 +149,10 @@ fn was_owned(ground: &Ground<'_>, change: &Change) -> bool {
         let bytes = ground.journal.original(*digest).unwrap_or_default();
         record.at == change.at || Record::new(&bytes).is_some_and(|record| record.has(path))
     };
-    let is_record = |other: &&Change| {
-        other.at.path.name() == OsStr::new("RECORD")
-            && other.at.root == change.at.root
-            && no_directory(ground, other)
-    };
+    let went =
+        |other: &&Change| is_record(other) && other.at.root == change.at.root && no_directory(ground, other);
     // Bytecode needs no row; its source does.
-    change.bytecode || ground.plan.changes.iter().filter(is_record).any(listed_it)
+    change.bytecode || ground.plan.changes.iter().filter(went).any(listed_it)
 }
 
 /// Whether something may be mounted on the way from site-packages to the path.

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use crate::model::{Digest, Entry};
 
 /// Entries by absolute path: the runs that are taken back one after the other have roots of their own.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Pretend {
     entries: HashMap<PathBuf, There>,
 }
 
 /// What would be at a path. Where its bytes would come from means nothing to another run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct There(Entry);
 
 impl Pretend {

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 
+use super::whole::brings_bytes;
 use super::{ground_of, nothing_left, step};
 use crate::error::{Exit, Hint};
 use crate::fsops;
 use crate::ground::{Ground, stage_name};
 use crate::held::{self, Seen};
 use crate::journal::{Ended, Journal, Record};
-use crate::model::{Change, Entry, Place, Source};
+use crate::model::{Change, Entry, Place};
 
 /// Removes what an interrupted run or undo left staged. Call under the lock. Afterwards every path is whole, as before
 /// or as after, and the run can be undone or done again.
@@ -49,9 +50,7 @@ enum Stand {
 /// Takes back what was made of a half-made group that changes content: half a patch fits nothing any more. Links that
 /// were made are left: the next run goes on from them, without needing room for copies.
 fn make_whole(ground: &mut Ground<'_>, id: &str, indices: &[usize]) -> anyhow::Result<()> {
-    let brings_bytes = |entry: &Entry| matches!(entry, Entry::File(file) if file.source == Source::Bytes);
-    let changes = |index: &usize| ground.plan.changes.get(*index);
-    if !indices.iter().filter_map(changes).any(|c| brings_bytes(&c.before) || brings_bytes(&c.after)) {
+    if !indices.iter().filter_map(|index| ground.plan.changes.get(*index)).any(brings_bytes) {
         return Ok(());
     }
     let mut made = Vec::new();

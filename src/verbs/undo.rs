@@ -56,6 +56,10 @@ pub fn undo(session: &mut Session<'_>, args: &cli::Undo, report: &mut Report) ->
                 }
             };
             tell(&undone, &record, journal, &mut told, report);
+            if let Some(error) = undone.failed {
+                report.fail(&hinted(error.context(format!("can't undo run {}", record.id))));
+                break;
+            }
             if !undone.refused.is_empty() {
                 newer.insert(0, record);
             }
@@ -158,7 +162,7 @@ fn gone(id: &str, paths: &[PathBuf], then: &str) -> Option<String> {
     let (first, more) = (paths.first()?, paths.len() - 1);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(format!(
-        "of run {id}, `{}`{more} went away with what was uninstalled since; {then}",
+        "of run {id}, `{}`{more} went with what was uninstalled or replaced since; {then}",
         console::path(first)
     ))
 }

@@ -171,7 +171,7 @@ fn there_and_back(entries: &[Entry], device_links: bool, is_sound: bool) -> Resu
     let allowed = std::slice::from_ref(&tree.site_packages);
     let judged = judge(&record, &journal, allowed, &mut Pretend::default()).map_err(text)?;
     let undone = undo(&record, &journal, allowed).map_err(text)?;
-    if judged != undone {
+    if format!("{judged:?}") != format!("{undone:?}") {
         return Err(format!("a dry run says {judged:?}, and undo {undone:?}"));
     }
     if !undone.refused.is_empty() {

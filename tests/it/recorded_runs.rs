@@ -122,7 +122,7 @@ fn an_uninstalled_devel_package_ends_its_run() {
     fs::remove_dir_all(tree.path("rocm_sdk_devel-10.0.0.dist-info")).unwrap();
     let (code, report) = on(&tree.site_packages, &["status"]);
     assert_eq!((code, &report["runs"][0]["gone"]), (Some(0), &count.into()), "{report:#}");
-    assert!(text(&report["notes"]).contains("went away with what was uninstalled"), "{report:#}");
+    assert!(text(&report["notes"]).contains("went with what was uninstalled"), "{report:#}");
     let before = snapshot(&tree.path("core"));
     let (code, report) = on(&tree.site_packages, &["undo"]);
     assert_eq!((code, &report["undo"]["gone"]), (Some(0), &count.into()), "{report:#}");

@@ -11,7 +11,7 @@ use crate::recorded_runs::{on, split, text};
 use crate::snapshot::{assert_same, snapshot};
 
 /// It refuses, by the code and by the reason, and changes nothing.
-fn refuses(site: &Path, why: &str) {
+pub fn refuses(site: &Path, why: &str) {
     // Only how the run ended may be written anew.
     let look = || {
         let mut tree = snapshot(site);
@@ -55,7 +55,7 @@ fn a_package_whose_record_is_there_is_installed() {
     site.run(plan);
     fs::remove_dir_all(site.at("kern")).unwrap();
     let undone = site.undo_newest();
-    assert_eq!((undone.restored.len(), undone.gone.len(), undone.refused.len()), (1, 0, 1));
+    assert_eq!((undone.restored.len(), undone.gone.len(), undone.refused.len()), (0, 0, 2));
     assert_eq!(site.journal().runs().unwrap().len(), 1);
     // A newer version that doesn't bring the file does not list it: then it is gone.
     fs::rename(site.at("kern-1.dist-info"), site.at("kern-2.dist-info")).unwrap();
@@ -105,7 +105,7 @@ fn what_a_mount_hides_is_not_gone() {
 }
 
 /// A dry run says what the real one does, by the code and by all lists, and writes nothing.
-fn dry_and_real(site: &Path, args: &[&str]) -> (Option<i32>, serde_json::Value) {
+pub fn dry_and_real(site: &Path, args: &[&str]) -> (Option<i32>, serde_json::Value) {
     let before = snapshot(site);
     let dry = on(site, &[&["undo", "--dry-run"], args].concat());
     assert_same(&before, &snapshot(site));
@@ -124,17 +124,26 @@ fn a_dry_run_judges_each_change_as_undo_does() {
     fs::remove_file(site.at("kern/a.py")).unwrap();
     fs::write(site.at("kern/b.py"), "somebody's\n").unwrap();
     let (code, report) = dry_and_real(&site.path, &[]);
-    assert_eq!((code, &report["undo"]["restored"]), (Some(3), &1.into()), "{report:#}");
-    assert_eq!(report["undo"]["refused"].as_array().unwrap().len(), 2);
-    fs::remove_file(site.at("kern/a.py")).unwrap_err();
-    let (code, report) = dry_and_real(&site.path, &[]);
-    assert_eq!((code, &report["undo"]["already"]), (Some(3), &1.into()), "{report:#}");
+    assert_eq!((code, &report["undo"]["restored"]), (Some(3), &0.into()), "{report:#}");
+    assert_eq!(report["undo"]["refused"].as_array().unwrap().len(), 3);
+    assert!(text(&report["undo"]["refused"]).contains("it was patched together with"), "{report:#}");
 
-    // An original that the journal has lost is an error in both.
+    // An original that the journal has lost is an error in both, and nothing is taken back.
+    fs::write(site.at("kern/a.py"), "NEW\n").unwrap();
     fs::write(site.at("kern/b.py"), "NEW\n").unwrap();
-    fs::remove_dir_all(site.at(".rocm-fixup/objects")).unwrap();
+    let objects = walkdir::WalkDir::new(site.at(".rocm-fixup/objects")).into_iter().flatten();
+    let mut objects = objects.map(walkdir::DirEntry::into_path);
+    let lost = objects.find(|path| fs::read(path).is_ok_and(|bytes| bytes == b"a\n")).unwrap();
+    fs::rename(&lost, site.at("lost")).unwrap();
     let codes = [&["undo", "--dry-run"][..], &["undo"]].map(|args| on(&site.path, args).0);
     assert_eq!(codes, [Some(1), Some(1)]);
+    assert_eq!(fs::read(site.at("kern/c.py")).unwrap(), b"NEW\n");
+    fs::rename(site.at("lost"), &lost).unwrap();
+
+    fs::write(site.at("kern/b.py"), "b\n").unwrap();
+    let (code, report) = dry_and_real(&site.path, &[]);
+    assert_eq!((code, &report["undo"]["already"]), (Some(0), &1.into()), "{report:#}");
+    assert_eq!(fs::read(site.at("kern/c.py")).unwrap(), b"c\n");
 }
 
 #[test]
