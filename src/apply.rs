@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 
 use crate::error::message;
-use crate::ground::{Drift, Ground, Swap, Swapped, is_big, stage_name};
+use crate::fsops;
+use crate::ground::{Drift, Ground, Swap, Swapped, is_big, is_taken, stage_name};
 use crate::held::{self, Seen};
 use crate::journal::{Ended, Journal, Record};
 use crate::model::{Change, Entry, FileId, Place, Source};
@@ -227,8 +228,11 @@ impl Run<'_> {
 
     fn stage_one(&mut self, index: usize, progress: &mut Progress) -> anyhow::Result<()> {
         let change = self.change(index).clone();
-        progress.staged.push(index);
-        self.ground.stage(&change.at, &self.stage(index), &change.after, false)
+        let staged = self.ground.stage(&change.at, &self.stage(index), &change.after, false);
+        if !staged.as_ref().is_err_and(is_taken) {
+            progress.staged.push(index);
+        }
+        staged
     }
 
     fn swap_one(&mut self, index: usize) -> anyhow::Result<Result<Swapped, Drift>> {
@@ -263,7 +267,9 @@ impl Run<'_> {
             }
         }
         for index in progress.staged.iter().filter(|index| !keep.contains(index)) {
-            self.ground.discard(&self.change(*index).at, &self.stage(*index))?;
+            let (at, stage) = (&self.change(*index).at, self.stage(*index));
+            self.ground.discard(at, &stage)?;
+            self.ground.discard(at, &fsops::part_of(&stage))?;
         }
         stuck.map_or(Ok(()), Err)
     }

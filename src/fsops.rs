@@ -109,6 +109,9 @@ fn copy(mut from: &File, mut to: &File, expected: Option<Digest>) -> io::Result<
     }
 }
 
+/// What a directory's default ACL gives to each new file in it (acl(5)).
+const ACL: &str = "system.posix_acl_access";
+
 /// Owner first, since `fchown` clears setuid bits; only what differs is set, so that no privilege is asked in vain.
 fn set_meta(file: &File, meta: &Meta) -> io::Result<()> {
     let now = stat::meta_of(file)?;
@@ -119,6 +122,10 @@ fn set_meta(file: &File, meta: &Meta) -> io::Result<()> {
         if !now.xattrs.contains(xattr) {
             sys::fsetxattr(file, &xattr.name, &xattr.value, XattrFlags::empty())?;
         }
+    }
+    let has_acl = |meta: &Meta| meta.xattrs.iter().any(|xattr| xattr.name == ACL);
+    if has_acl(&now) && !has_acl(meta) {
+        sys::fremovexattr(file, ACL)?;
     }
     Ok(sys::fchmod(file, Mode::from_raw_mode(meta.mode))?)
 }

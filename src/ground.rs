@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
-use crate::error::hinted;
+use crate::error::{Hint, hinted};
 use crate::fsops::{self, Content};
 use crate::held::{self, Dir, Root, Seen};
 use crate::journal::{Journal, Record};
@@ -147,7 +147,14 @@ impl<'a> Ground<'a> {
             Entry::Symlink { target } => fsops::symlink(&dir, target, stage).with_context(doing),
             Entry::File(file) => self.stage_file(&dir, at, stage, file, undo).with_context(doing),
         }
-        .map_err(hinted)
+        .map_err(|error| match is_taken(&error) {
+            // What lies there is none of ours: a run whose record is gone may have left somebody's only copy.
+            true => error.context(Hint::new(format!(
+                "look at `{}*`, move it where it belongs, and run this again",
+                dir.named(stage).display()
+            ))),
+            false => hinted(error),
+        })
     }
 
     fn stage_file(
@@ -243,6 +250,13 @@ pub fn stage_name(id: &str, index: usize, undo: bool) -> OsString {
 #[must_use]
 pub fn is_big(entry: &Entry) -> bool {
     matches!(entry, Entry::File(file) if file.source != Source::Bytes)
+}
+
+/// Whether [`Ground::stage`] failed because there is something under that name, which is then not ours to remove.
+#[must_use]
+pub fn is_taken(error: &anyhow::Error) -> bool {
+    let kinds = error.chain().filter_map(|cause| cause.downcast_ref().map(io::Error::kind));
+    kinds.into_iter().any(|kind| kind == io::ErrorKind::AlreadyExists)
 }
 
 /// The path of a place for messages.

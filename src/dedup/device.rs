@@ -1,7 +1,7 @@
 //! The links of device manifests: left alone, or re-made as hard links with a fresh inode and mtime, the one form that
 //! `rocm-sdk` leaves in peace and image builders keep whole (facts.md sections 1.3 and 2.4).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::decide::Site;
@@ -17,7 +17,9 @@ use crate::scan::{FileRecord, Inventory, Kind};
 /// All manifest entries: devel places, with the libraries place that each shall be a hard link to.
 #[derive(Debug, Default)]
 pub struct Device {
-    pub links: BTreeMap<Place, Option<Place>>,
+    pub links: BTreeMap<Place, Place>,
+    /// Places in devel whose entry names no file of a libraries tree: they are judged like any other name.
+    astray: BTreeSet<Place>,
 }
 
 /// Reads all manifests, and records the files that they name in the inventory.
@@ -40,10 +42,16 @@ pub fn read(inventory: &mut Inventory) -> anyhow::Result<Device> {
                 if let Some(target) = &target {
                     inventory.look_at(target)?;
                 }
-                device.links.entry(place).or_insert(target);
+                let is_file =
+                    |place: &Place| inventory.files.get(place).is_some_and(|file| file.kind == Kind::File);
+                match target.filter(is_file) {
+                    Some(target) => drop(device.links.entry(place).or_insert(target)),
+                    None => drop(device.astray.insert(place)),
+                }
             }
         }
     }
+    device.astray.retain(|place| !device.links.contains_key(place) && inventory.files.contains_key(place));
     Ok(device)
 }
 
@@ -65,11 +73,7 @@ pub fn decide(site: &mut Site<'_, '_>, root: usize) {
             );
             continue;
         };
-        let Some((target, other)) = target.as_ref().and_then(|target| Some((target, regular(target)?)))
-        else {
-            site.out.leave(path, Reason::DeviceManifest, "there is no such file in the libraries tree");
-            continue;
-        };
+        let Some(other) = regular(target) else { continue };
         let intact = inode(file) == inode(other);
         split += u64::from(!intact);
         if site.options.device_links {
@@ -86,6 +90,19 @@ pub fn decide(site: &mut Site<'_, '_>, root: usize) {
             "{split} per-GPU files are split from the libraries tree; --device-links joins them again"
         );
         site.out.notes.push(note);
+    }
+    let mut astray = device.astray.iter().filter(|place| place.root == root);
+    if let Some(first) = astray.next() {
+        let path = inventory.absolute(first);
+        let more = match astray.count() {
+            0 => String::new(),
+            more => format!(" and of {more} more"),
+        };
+        let text = format!(
+            "the device manifest's entry of `{}`{more} names no file of a libraries tree",
+            path.display()
+        );
+        site.out.notes.push(text);
     }
     for (target, files) in by_target {
         if let Some(kept) = regular(target) {
@@ -182,8 +199,7 @@ fn remake(site: &mut Site<'_, '_>, kept: &FileRecord, files: Vec<&FileRecord>) {
     let owner = known_meta(site, kept);
     // A name of an inode that no change of the plan is at is what the others are linked to again. The libraries were
     // planned before; a name of another device file is no such name.
-    let mut changed: Vec<&Place> =
-        site.device.links.keys().chain(site.device.links.values().flatten()).collect();
+    let mut changed: Vec<&Place> = site.device.links.keys().chain(site.device.links.values()).collect();
     changed.extend(site.out.plan.changes.iter().map(|change| &change.at));
     let stays = |file: &FileRecord| {
         let mut names = site.names.get(&inode(file)).into_iter().flatten();

@@ -55,6 +55,7 @@ mod shape;
 mod site;
 mod smoke;
 mod snapshot;
+mod stages;
 mod surroundings;
 mod undo_refused;
 mod undo_whole;
