@@ -22,7 +22,6 @@ use crate::journal::{Ended, Journal, Record};
 use crate::model::{Change, Place, RelPath};
 
 use gone::Gone;
-use whole::or_drift;
 
 pub use copied::nothing_left;
 pub use order::in_the_way;
@@ -103,18 +102,15 @@ fn walk(
             undone.kept.push(path);
             continue;
         }
-        match step::is_before(ground, change, pretend.as_deref().unwrap_or(&real)) {
-            Ok(true) => {
-                undone.already += 1;
-                continue;
-            }
-            Err(error) if !whole::is_on_the_way(&error) => return Err(error),
-            _ => {}
+        let led_away = whole::led_away(ground, change)?;
+        if led_away.is_none() && step::is_before(ground, change, pretend.as_deref().unwrap_or(&real))? {
+            undone.already += 1;
+            continue;
         }
-        let refused = match (stay.get(&index), pretend.as_deref()) {
+        let refused = match (led_away.as_ref().or(stay.get(&index)), pretend.as_deref()) {
             (Some(reason), _) => Some(reason.clone()),
-            (None, Some(pretend)) => or_drift(step::would(ground, change, pretend))?,
-            (None, None) => or_drift(step(ground, id, index))?,
+            (None, Some(pretend)) => step::would(ground, change, pretend)?,
+            (None, None) => step(ground, id, index)?,
         };
         match (refused, pretend.as_deref_mut()) {
             (Some(reason), _) => undone.refused.push(Refused { index, path, reason }),

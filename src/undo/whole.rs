@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 
+use anyhow::Context as _;
+
 use super::gone::{Gone, unit};
 use super::{Pretend, step};
 use crate::ground::Ground;
@@ -64,7 +66,7 @@ pub fn stay(ground: &Ground<'_>, gone: &Gone, pretend: &Pretend) -> anyhow::Resu
     let members: BTreeSet<usize> = sets.iter().flatten().copied().collect();
     for index in members.into_iter().rev().filter(|index| !gone.paths.contains(index)) {
         let change = &ground.plan.changes[index];
-        match or_drift(judge(ground, change, &pretend))? {
+        match judge(ground, change, &pretend)? {
             Some(reason) => drop(stay.insert(index, reason)),
             None => pretend.put(ground.plan.absolute(&change.at), &change.before),
         }
@@ -86,17 +88,25 @@ pub fn stay(ground: &Ground<'_>, gone: &Gone, pretend: &Pretend) -> anyhow::Resu
 }
 
 fn judge(ground: &Ground<'_>, change: &Change, pretend: &Pretend) -> anyhow::Result<Option<String>> {
+    if let Some(away) = led_away(ground, change)? {
+        return Ok(Some(away));
+    }
     if step::is_before(ground, change, pretend)? { Ok(None) } else { step::would(ground, change, pretend) }
 }
 
-/// A link that leads away is somebody's doing, which an undo goes around.
-pub fn or_drift(judged: anyhow::Result<Option<String>>) -> anyhow::Result<Option<String>> {
-    match judged {
-        Err(error) if is_on_the_way(&error) => Ok(Some("a symlink or file is on its way now".to_owned())),
-        judged => judged,
+/// A link on the way to a path is somebody's doing, which an undo goes around.
+///
+/// # Errors
+/// When the path can't be looked at for another reason.
+pub fn led_away(ground: &Ground<'_>, change: &Change) -> anyhow::Result<Option<String>> {
+    match ground.look(&change.at) {
+        Ok(_) => Ok(None),
+        Err(error) if held::is_link_on_the_way(&error) => {
+            Ok(Some("a symlink or file is on its way now".to_owned()))
+        }
+        Err(error) => {
+            let path = ground.plan.absolute(&change.at);
+            Err(error).with_context(|| format!("can't look at `{}`", path.display()))
+        }
     }
-}
-
-pub fn is_on_the_way(error: &anyhow::Error) -> bool {
-    error.chain().filter_map(|cause| cause.downcast_ref()).any(held::is_link_on_the_way)
 }
