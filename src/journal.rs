@@ -6,6 +6,7 @@
 //! write: `undo` compares every path with what is recorded, and roots outside of what was discovered are refused.
 
 mod forget;
+mod order;
 mod record;
 
 use std::ffi::OsStr;
@@ -22,6 +23,7 @@ use crate::fsops;
 use crate::held::{Dir, Root, Seen};
 use crate::model::{Digest, Plan};
 
+pub use order::in_order;
 use record::{CAP, read, write};
 pub use record::{Ended, Record, Run, parse};
 

@@ -1,5 +1,6 @@
 //! What is written of a run, and its form on disk: one line with magic, length and checksum, then JSON.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read as _;
@@ -31,7 +32,7 @@ pub struct Record {
     /// Where the journal was written: a copy of it in another place takes nothing back there.
     #[serde(with = "bytes_path")]
     pub site_packages: PathBuf,
-    /// The run before was interrupted, and this one went on from there: undo takes both back.
+    /// The run before was stopped, and this one [went on](Record::is_gone_on_by) from there: undo takes both back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub continues: bool,
     pub plan: Plan,
@@ -60,6 +61,35 @@ impl Record {
         // What is at such a path is replaced whatever it is.
         let other = changes.iter().find(|change| change.bytecode && !removes_bytecode(change));
         other.map(|change| format!("calls `{}` compiled bytecode that was removed", change.at.path))
+    }
+
+    /// Whether a plan goes on from this run, which was stopped: it is of the same kind, and makes something that this one
+    /// had set out to make. Whatever else comes after it is a run of its own, to be taken back alone.
+    #[must_use]
+    pub fn is_gone_on_by(&self, command: &str, recipe: Option<&str>, plan: &Plan) -> bool {
+        if self.command != command || self.recipe.as_deref() != recipe {
+            return false;
+        }
+        let ours: HashMap<PathBuf, &Entry> = makes(&self.plan).collect();
+        makes(plan).any(|(path, entry)| ours.get(&path).is_some_and(|our| are_alike(our, entry)))
+    }
+}
+
+/// What a plan makes, by path. Without bytecode, which anybody makes anew, so that any run may remove it again.
+fn makes(plan: &Plan) -> impl Iterator<Item = (PathBuf, &Entry)> {
+    let lasting = plan.changes.iter().filter(|change| !change.bytecode);
+    lasting.map(|change| (plan.absolute(&change.at), &change.after))
+}
+
+/// Whether two runs that leave these at a path had the same in mind. By what was made until then, links may lead elsewhere
+/// and bytes come from elsewhere.
+fn are_alike(a: &Entry, b: &Entry) -> bool {
+    match (a, b) {
+        (Entry::File(a), Entry::File(b)) => {
+            a.size == b.size && a.digest.zip(b.digest).is_none_or(|(a, b)| a == b)
+        }
+        (Entry::Symlink { .. }, Entry::Symlink { .. }) | (Entry::Absent, Entry::Absent) => true,
+        _ => false,
     }
 }
 

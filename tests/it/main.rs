@@ -57,3 +57,4 @@ mod smoke;
 mod snapshot;
 mod surroundings;
 mod undo_refused;
+mod undo_runs;
