@@ -281,7 +281,7 @@ pub struct Undo {
     /// Take back every recorded run
     #[arg(long, conflicts_with = "id")]
     pub all: bool,
-    /// The run to take back; the newest one where none is named
+    /// The run to take back; the newest one where none is named, with a stopped one that it went on from
     pub id: Option<String>,
     /// The recipe of a run that changed files outside of site-packages, if it isn't a built-in one
     #[arg(long, value_name = "NAME|FILE", env = "ROCM_FIXUP_RECIPE")]

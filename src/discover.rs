@@ -6,6 +6,7 @@ mod libc;
 mod trees;
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -96,13 +97,15 @@ pub fn locate_in(options: &Options, around: &Surroundings) -> Result<Environment
 impl Environment {
     /// What lies in `site_packages`.
     fn of(interpreter: Option<Interpreter>, site_packages: Vec<PathBuf>) -> Result<Self> {
+        let (site_packages, again) = one_path_each(site_packages);
         let packages = interpreter.as_ref().map(|i| i.packages.as_slice()).unwrap_or_default();
         let found = trees::find(&site_packages, packages)?;
         let glibc = match &interpreter {
             Some(interpreter) => interpreter.glibc.clone(),
             None => libc::version_of_the_image(),
         };
-        let mut notes = trees::notes(&site_packages, &found);
+        let mut notes = again;
+        notes.extend(trees::notes(&site_packages, &found));
         notes.extend(interpreter.as_ref().and_then(|i| {
             let why = i.limited.as_ref()?;
             Some(format!("`{}` {why}; it can only name directories", i.command.display()))
@@ -176,6 +179,25 @@ pub fn is_tree_name(name: &std::ffi::OsStr) -> bool {
 fn physical_directory(path: &Path) -> std::io::Result<PathBuf> {
     let physical = path.canonicalize()?;
     if physical.is_dir() { Ok(physical) } else { Err(std::io::ErrorKind::NotADirectory.into()) }
+}
+
+/// A directory that is mounted at a second path, too, counts once, by its first path: it has one lock and one journal. With a
+/// note on each other path.
+fn one_path_each(sites: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
+    let mut known: Vec<((u64, u64), PathBuf)> = Vec::new();
+    let (mut distinct, mut notes) = (Vec::new(), Vec::new());
+    for site in sites {
+        if let Ok(now) = site.metadata() {
+            let id = (now.dev(), now.ino());
+            if let Some((_, first)) = known.iter().find(|(other, _)| *other == id) {
+                notes.push(format!("`{}` is the same directory as `{}`", site.display(), first.display()));
+                continue;
+            }
+            known.push((id, site.clone()));
+        }
+        distinct.push(site);
+    }
+    (distinct, notes)
 }
 
 fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {

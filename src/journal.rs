@@ -6,20 +6,24 @@
 //! write: `undo` compares every path with what is recorded, and roots outside of what was discovered are refused.
 
 mod forget;
+mod order;
 mod record;
 
 use std::ffi::OsStr;
 use std::io::Read as _;
-use std::path::{Component, Path, PathBuf};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::error::{Exit, Hint};
 use crate::fsops;
 use crate::held::{Dir, Root, Seen};
 use crate::model::{Digest, Plan};
 
+pub use order::in_order;
 use record::{CAP, read, write};
 pub use record::{Ended, Record, Run, parse};
 
@@ -58,7 +62,7 @@ impl Journal {
             Ok(Seen::Other("a directory")) => {
                 let dir = self.root.dir(Path::new(DIRECTORY));
                 let dir = dir.with_context(|| format!("can't open the journal `{}`", self.shown()))?;
-                self.trusted(&dir)?;
+                self.trusted(dir.fd(), &self.shown())?;
                 Ok(Some(dir))
             }
             Ok(_) => Err(anyhow!("the journal `{}` is not a directory", self.shown()).context(Exit::Refused)),
@@ -70,18 +74,16 @@ impl Journal {
         self.site_packages.join(DIRECTORY).display().to_string()
     }
 
-    /// A journal speaks for its tree only if nobody but the tree's owner, root or we could have written it.
-    fn trusted(&self, dir: &Dir) -> anyhow::Result<()> {
-        let stat = |dir: &Dir| rustix::fs::fstat(dir.fd()).map_err(std::io::Error::from);
-        let (journal, tree) = (stat(dir)?, stat(self.root.itself())?);
+    /// A journal speaks for its tree only if nobody but the tree's owner, root or we could have written it: its
+    /// directory, and each file that is read, which can be another's in a directory of root.
+    fn trusted(&self, opened: impl AsFd, shown: &str) -> anyhow::Result<()> {
+        let stat = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).map_err(std::io::Error::from);
+        let (journal, tree) = (stat(opened.as_fd())?, stat(self.root.itself().fd())?);
         let us = rustix::process::geteuid().as_raw();
         if ![0, us, tree.st_uid].contains(&journal.st_uid) || journal.st_mode & 0o022 & !tree.st_mode != 0 {
-            return Err(anyhow!(
-                "the journal `{}` could have been written by others than the owner",
-                self.shown()
-            )
-            .context(Hint::new("look at its owner and mode; if it isn't rocm-fixup's, remove it"))
-            .context(Exit::Refused));
+            return Err(anyhow!("the journal `{shown}` could have been written by others than the owner")
+                .context(Hint::new("look at its owner and mode; if it isn't rocm-fixup's, remove it"))
+                .context(Exit::Refused));
         }
         Ok(())
     }
@@ -104,31 +106,33 @@ impl Journal {
     }
 
     fn run(&self, dir: &Dir, id: &str) -> anyhow::Result<Run> {
-        let damaged = |what: String| {
-            anyhow!("the journal `{}` {what}", self.path_of(id).display())
-                .context(Hint::new(
-                    "nothing was changed; restore that file, or remove it to give up undoing that run",
-                ))
-                .context(Exit::Refused)
-        };
-        let record: Record = read(dir, &format!("{id}.plan")).map_err(|e| damaged(e.to_string()))?;
-        if record.id != id {
-            return Err(damaged(format!("says that it is run {}", record.id)));
+        let record: Record = self.read(dir, id, "plan")?;
+        if let Some(flaw) = record.flaw(id) {
+            return Err(self.damaged(id, &flaw));
         }
-        let roots = record.plan.roots.len();
-        if record.plan.changes.iter().any(|c| c.at.root >= roots) {
-            return Err(damaged("names a root that it doesn't have".to_owned()));
-        }
-        if let Some(root) = record.plan.roots.iter().find(|root| !is_plain(root)) {
-            return Err(damaged(format!("names `{}`, which is no physical path", root.display())));
-        }
-        let ended = match dir.look(OsStr::new(&format!("{id}.done")))? {
-            Seen::Absent => None,
-            _ => Some(read(dir, &format!("{id}.done")).map_err(|e| damaged(e.to_string()))?),
-        };
-        let undoing = dir.look(OsStr::new(&format!("{id}.undoing")))? != Seen::Absent;
+        let there =
+            |suffix: &str| dir.look(OsStr::new(&format!("{id}.{suffix}"))).map(|seen| seen != Seen::Absent);
+        let ended = if there("done")? { Some(self.read(dir, id, "done")?) } else { None };
+        let undoing = there("undoing")?;
         let moved = !self.wrote(&record);
         Ok(Run { record, ended, undoing, moved })
+    }
+
+    /// Reads one file of a run, if nobody else could have written it.
+    fn read<T: DeserializeOwned>(&self, dir: &Dir, id: &str, suffix: &str) -> anyhow::Result<T> {
+        let name = format!("{id}.{suffix}");
+        let damaged = |error: anyhow::Error| self.damaged(id, &error.to_string());
+        let file = dir.open(OsStr::new(&name)).context("can't be read").map_err(damaged)?;
+        self.trusted(&file, &dir.named(OsStr::new(&name)).display().to_string())?;
+        read(file).map_err(damaged)
+    }
+
+    fn damaged(&self, id: &str, what: &str) -> anyhow::Error {
+        anyhow!("the journal `{}` {what}", self.path_of(id).display())
+            .context(Hint::new(
+                "nothing was changed; restore that file, or remove it to give up undoing that run",
+            ))
+            .context(Exit::Refused)
     }
 
     /// Whether the run was made in this place, so that what it recorded is to be found here.
@@ -233,9 +237,4 @@ impl Journal {
         };
         write().with_context(|| format!("can't write the journal `{}`", self.shown()))
     }
-}
-
-/// Absolute, and without `..`.
-fn is_plain(path: &Path) -> bool {
-    path.is_absolute() && !path.components().any(|part| part == Component::ParentDir)
 }

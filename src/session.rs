@@ -13,7 +13,7 @@ use crate::console::{self, Console};
 use crate::discover::{self, Environment};
 use crate::error::{Exit, Hint, hinted};
 use crate::fsops::{Lock, lock};
-use crate::journal::{Ended, Journal, Run};
+use crate::journal::{Ended, Journal, Run, in_order};
 use crate::model::{Entry, Plan, Role};
 use crate::report::{JournalRef, PathText, Report, RunRef, Tree};
 use crate::undo::tidy;
@@ -28,8 +28,6 @@ pub struct Session<'a> {
     locks: Vec<Lock>,
     /// Read once, and again when the locks are held.
     runs: OnceCell<Vec<(usize, Run)>>,
-    /// The run before this one was stopped: this one goes on from there.
-    continues: bool,
 }
 
 impl<'a> Session<'a> {
@@ -44,7 +42,7 @@ impl<'a> Session<'a> {
         report.environment = Some(describe(&env));
         report.notes.extend(env.notes.iter().cloned());
         let (extra_roots, locks, runs) = (Vec::new(), Vec::new(), OnceCell::new());
-        Ok(Self { console, global, env, extra_roots, locks, runs, continues: false })
+        Ok(Self { console, global, env, extra_roots, locks, runs })
     }
 
     /// Whether there is anything of the SDK; if not, says so, and refuses with `--require-sdk`.
@@ -96,12 +94,9 @@ impl<'a> Session<'a> {
         if let Some(runs) = self.runs.get() {
             return Ok(runs);
         }
-        let mut runs = Vec::new();
-        for (index, journal) in self.journals()?.iter().enumerate() {
-            runs.extend(journal.runs()?.into_iter().map(|run| (index, run)));
-        }
-        runs.sort_by(|a, b| a.1.record.started.cmp(&b.1.record.started));
-        Ok(self.runs.get_or_init(|| runs))
+        let journals = self.journals()?;
+        let runs: Vec<Vec<Run>> = journals.iter().map(Journal::runs).collect::<anyhow::Result<_>>()?;
+        Ok(self.runs.get_or_init(|| in_order(runs)))
     }
 
     /// Takes the locks and tidies up after interrupted runs, unless nothing may be written.
@@ -141,8 +136,6 @@ impl<'a> Session<'a> {
         if tidied {
             self.runs = OnceCell::new();
         }
-        let newest = self.runs()?.last();
-        self.continues = newest.is_some_and(|(_, run)| run.ended == Some(Ended::Stopped) && !run.moved);
         Ok(())
     }
 
@@ -173,7 +166,12 @@ impl<'a> Session<'a> {
         let home = self.home().context("there is no site-packages directory for the journal")?;
         let journal = Journal::open(home)?;
         let count = plan.changes.len() as u64;
-        let record = journal.begin(&report.command, report.recipe.as_deref(), self.continues, plan)?;
+        let (command, recipe) = (&report.command, report.recipe.as_deref());
+        let continues = self.runs()?.last().is_some_and(|(_, run)| {
+            let stopped = run.ended == Some(Ended::Stopped) && !run.moved;
+            stopped && run.record.is_gone_on_by(command, recipe, &plan)
+        });
+        let record = journal.begin(command, recipe, continues, plan)?;
         let bar = self.console.progress("changing files", count, false);
         let mut outcome = apply(&record, &journal, |_| bar.add(1))?;
         drop(bar);

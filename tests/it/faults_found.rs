@@ -159,9 +159,10 @@ fn undo_takes_back_a_stopped_run_with_the_one_that_went_on_from_it() {
     let before = snapshot(&tree.top);
     let options = rocm_fixup::dedup::Options { hash: true, ..Default::default() };
     let mut plan = rocm_fixup::dedup::plan(&tree.trees(), &options, &|_| {}).unwrap().plan;
-    plan.changes.truncate(1);
     let journal = rocm_fixup::journal::Journal::open(&tree.site_packages).unwrap();
-    let record = journal.begin("dedup", None, false, plan).unwrap();
+    let record = journal.begin("dedup", None, false, plan.clone()).unwrap();
+    plan.changes.truncate(1);
+    let record = Record { plan, ..record };
     apply(&record, &journal, |_| {}).unwrap();
     journal.finish(&record, Ended::Stopped).unwrap();
     let call = |verb: &str| {

@@ -22,7 +22,7 @@ fn site() -> (Site, Snapshot) {
 }
 
 /// Writes a record with a right checksum, as a stranger would.
-fn plant(path: &Path, body: &[u8]) {
+pub fn plant(path: &Path, body: &[u8]) {
     let head = format!("rocm-fixup-journal 1 {} {}\n", body.len(), Digest::of(body).to_hex());
     fs::write(path, [head.as_bytes(), body, b"\n"].concat()).unwrap();
 }
@@ -131,6 +131,82 @@ fn a_journal_that_others_could_have_written_is_not_believed() {
     }
     drop(std::os::unix::fs::chown(site.at(".rocm-fixup"), Some(0), None));
     assert_same(&after, &snapshot(&site.path));
+}
+
+/// In a directory that only root can write to, a file can be somebody else's all the same.
+#[test]
+fn a_record_that_others_could_have_written_is_not_believed() {
+    let (site, _) = site();
+    let us = rustix::process::geteuid().as_raw();
+    let permit = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let mut after = snapshot(&site.path);
+    for name in ["0001.plan", "0001.done"] {
+        let file = site.at(".rocm-fixup").join(name);
+        for (mode, owner) in [(0o666, us), (0o664, us), (0o646, us), (0o644, 4242)] {
+            permit(&file, mode);
+            if std::os::unix::fs::chown(&file, Some(owner), None).is_err() {
+                continue;
+            }
+            for verb in ["undo", "status"] {
+                let output = call(&site, &[verb]);
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert_eq!(code(&output), Some(3), "{name} {mode:o} {owner} {verb}: {output:?}");
+                assert!(said.contains(&format!("{name}` could have been written by others")), "{said}");
+            }
+            std::os::unix::fs::chown(&file, Some(us), None).unwrap();
+        }
+        permit(&file, 0o644);
+    }
+    assert_same(&after, &snapshot(&site.path));
+    // Who may write the whole tree may write its journal: `chmod -R g+w`, and `COPY --chown`.
+    let all = |tool: &str, what: &str| {
+        std::process::Command::new(tool).args(["-R", what]).arg(&site.path).status().unwrap().success()
+    };
+    assert!(all("chmod", "g+w"));
+    assert_eq!(code(&call(&site, &["status"])), Some(0));
+    assert!(all("chmod", "g-w"));
+    if all("chown", "4242") {
+        after = snapshot(&site.path);
+        assert_eq!(code(&call(&site, &["status"])), Some(0));
+        assert_same(&after, &snapshot(&site.path));
+    }
+}
+
+/// Whatever is at a path of bytecode is removed or replaced: a record must not call other files so.
+#[test]
+fn only_what_lies_where_interpreters_put_it_is_bytecode() {
+    let (site, _) = site();
+    let bytes = b"evil";
+    fs::create_dir_all(site.at(".rocm-fixup/objects")).unwrap();
+    fs::write(site.at(".rocm-fixup/objects").join(Digest::of(bytes).to_hex()), bytes).unwrap();
+    let (after, core) = (snapshot(&site.at("d")), snapshot(&site.at("core")));
+    let pyc = "core/__pycache__/x.cpython-311.pyc";
+    let others =
+        ["core/x", "core/x.pyc", "core/__pycache__/x.py", "__pycache__/core/x.pyc", "core/__pycache__"];
+    let mut wrong: Vec<Change> = others.iter().map(|at| change(at, evil(bytes), Entry::Absent)).collect();
+    wrong.push(change(pyc, Entry::Absent, evil(bytes)));
+    let ours = record(&site, Plan::default());
+    let planted = |change: Change| {
+        let changes = vec![Change { bytecode: true, ..change }];
+        let plan = Plan { roots: vec![site.path.clone()], changes, ..Plan::default() };
+        plant(
+            &site.at(".rocm-fixup/0001.plan"),
+            &serde_json::to_vec(&Record { plan, ..ours.clone() }).unwrap(),
+        );
+    };
+    for change in wrong {
+        let at = change.at.path.clone();
+        planted(change);
+        for verb in ["undo", "status"] {
+            let output = call(&site, &[verb]);
+            assert_eq!(code(&output), Some(3), "{at} {verb}: {output:?}");
+            assert!(String::from_utf8_lossy(&output.stderr).contains("compiled bytecode"), "{output:?}");
+        }
+        assert_same(&core, &snapshot(&site.at("core")));
+    }
+    planted(change(pyc, evil(bytes), Entry::Absent));
+    assert_eq!(site.journal().runs().unwrap().len(), 1);
+    assert_same(&after, &snapshot(&site.at("d")));
 }
 
 #[test]

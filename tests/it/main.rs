@@ -59,3 +59,4 @@ mod stages;
 mod surroundings;
 mod undo_refused;
 mod undo_whole;
+mod undo_runs;

@@ -70,6 +70,28 @@ fn what_is_mounted_inside_of_a_tree_is_not_linked() {
     }
 }
 
+/// It waited for its own lock.
+#[test]
+fn a_site_that_is_named_twice_through_a_mount_is_one_site() {
+    if !Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success()) {
+        eprintln!("not run: no mount namespace can be made here");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let tree = standard(dir.path());
+    let again = dir.path().join("again");
+    fs::create_dir(&again).unwrap();
+    let script =
+        r#"mount --bind "$1" "$2" && exec "$3" dedup --lock-timeout 1 --format json --site-packages "$1:$2""#;
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh"]).args([&tree.site_packages, &again]);
+    let output = command.arg(env!("CARGO_BIN_EXE_rocm-fixup")).output().unwrap();
+    let report = json(&output);
+    assert_eq!(code(&output), Some(0), "{report:#}");
+    assert!(report["notes"].to_string().contains("is the same directory as"), "{report:#}");
+    assert!(tree.path("devel/lib/libX.so.3").is_symlink());
+}
+
 /// A tree that can be read only, beside a site-packages that can be written to.
 #[test]
 fn a_tree_that_cannot_be_written_to_leaves_no_run_behind() {
