@@ -129,9 +129,10 @@ impl Journal {
 
     fn damaged(&self, id: &str, what: &str) -> anyhow::Error {
         anyhow!("the journal `{}` {what}", self.path_of(id).display())
-            .context(Hint::new(
-                "nothing was changed; restore that file, or remove it to give up undoing that run",
-            ))
+            .context(Hint::new(format!(
+                "nothing was changed; restore that file, or remove it to give up undoing that run: what is called \
+                 `.rocm-fixup-{id}-*` in the trees may then be the only copy of a file"
+            )))
             .context(Exit::Refused)
     }
 

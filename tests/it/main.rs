@@ -58,5 +58,5 @@ mod snapshot;
 mod stages;
 mod surroundings;
 mod undo_refused;
-mod undo_whole;
 mod undo_runs;
+mod undo_whole;
