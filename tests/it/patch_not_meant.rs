@@ -1,0 +1,81 @@
+//! What no patch may change, though it would fit: files of what isn't installed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rocm_fixup::patch::sha::Sha256;
+
+use crate::cli::{json, tool};
+use crate::patch_cli::{Site, code};
+use crate::snapshot::{assert_same, snapshot};
+
+const PATCH: &str =
+    "--- a/a.py\n+++ b/a.py\n@@ -2,7 +2,7 @@\n two\n three\n four\n-five\n+FIVE\n six\n seven\n eight\n";
+
+/// A recipe beside site-packages, with its only patch.
+fn recipe(site: &Site, distribution: &str, root: &str, patch: &[u8], files: &str) -> PathBuf {
+    fs::write(site.top().join("p.patch"), patch).unwrap();
+    let path = site.top().join("my.toml");
+    let text = format!(
+        "name = \"x\"\ndescription = \"y\"\n[[patch]]\nname = \"p\"\nreason = \"r\"\nfile = \"p.patch\"\n\
+         target = {{ distribution = \"{distribution}\", roots = [\"{root}\"] }}\n[[patch.variant]]\nversions = \"==1.0\"\n\
+         files = [{{ {files} }}]\n"
+    );
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// The same for [`PATCH`] of the installed `demo/a.py`.
+fn of_demo(site: &Site, distribution: &str) -> PathBuf {
+    let before = fs::read_to_string(site.at("demo/a.py")).unwrap();
+    let files = files("a.py", before.as_bytes(), before.replace("five", "FIVE").as_bytes());
+    recipe(site, distribution, "demo", PATCH.as_bytes(), &files)
+}
+
+fn files(path: &str, before: &[u8], after: &[u8]) -> String {
+    format!("path = \"{path}\", before = \"{}\", after = \"{}\"", Sha256::of(before), Sha256::of(after))
+}
+
+fn patch(site: &Site, recipe: &Path) -> Command {
+    let mut command = tool(&["patch", "--format", "json", "--recipe"]);
+    command.arg(recipe).arg("--site-packages").arg(site.at(""));
+    command
+}
+
+#[test]
+fn whatever_lies_at_the_roots_of_what_is_not_installed_is_left_alone() {
+    let site = Site::new();
+    let recipe = of_demo(&site, "not-there");
+    let before = snapshot(&site.top());
+    for (more, exit) in [(&[][..], 0), (&["--allow-drift"], 0), (&["--revert"], 0), (&["p"], 3)] {
+        let output = patch(&site, &recipe).args(more).output().unwrap();
+        let report = json(&output);
+        assert_eq!(
+            (code(&output), &report["patches"][0]["state"]),
+            (exit, &"not-installed".into()),
+            "{report}"
+        );
+        assert!(report["patches"][0]["notes"][0].as_str().unwrap().contains("not-there is not installed"));
+        assert_same(&before, &snapshot(&site.top()));
+    }
+    of_demo(&site, "demo");
+    assert_eq!(json(&patch(&site, &recipe).output().unwrap())["patches"][0]["state"], "applied");
+}
+
+#[test]
+fn of_two_site_packages_the_one_where_something_else_has_the_name_is_left_alone() {
+    let site = Site::new();
+    let recipe = of_demo(&site, "there");
+    let other = site.top().join("other");
+    fs::create_dir_all(other.join("there-1.0.dist-info")).unwrap();
+    fs::write(other.join("there-1.0.dist-info/METADATA"), "Name: there\nVersion: 1.0\n").unwrap();
+    fs::create_dir(other.join("demo")).unwrap();
+    fs::copy(site.at("demo/a.py"), other.join("demo/a.py")).unwrap();
+    let before = snapshot(&site.at("demo"));
+    let output = patch(&site, &recipe).arg("--site-packages").arg(&other).output().unwrap();
+    let report = json(&output);
+    assert_eq!((code(&output), &report["patches"][0]["state"]), (0, &"applied".into()), "{report}");
+    assert_same(&before, &snapshot(&site.at("demo")));
+    assert!(fs::read_to_string(other.join("demo/a.py")).unwrap().contains("FIVE"));
+}
