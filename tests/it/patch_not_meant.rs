@@ -1,8 +1,9 @@
-//! What no patch may change, though it would fit: files of what isn't installed.
+//! What no patch may change, though it would fit: files of what isn't installed, and the journal.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use rocm_fixup::patch::sha::Sha256;
 
@@ -43,6 +44,10 @@ fn patch(site: &Site, recipe: &Path) -> Command {
     command
 }
 
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+}
+
 #[test]
 fn whatever_lies_at_the_roots_of_what_is_not_installed_is_left_alone() {
     let site = Site::new();
@@ -78,4 +83,50 @@ fn of_two_site_packages_the_one_where_something_else_has_the_name_is_left_alone(
     assert_eq!((code(&output), &report["patches"][0]["state"]), (0, &"applied".into()), "{report}");
     assert_same(&before, &snapshot(&site.at("demo")));
     assert!(fs::read_to_string(other.join("demo/a.py")).unwrap().contains("FIVE"));
+}
+
+#[test]
+fn a_recipe_for_the_journal_or_a_stage_is_refused() {
+    let site = Site::new();
+    let folder = site.patch("first", "demo/b.py", "two", "TWO");
+    let original = snapshot(&site.at("demo"));
+    assert_eq!(code(&site.run(&folder, &[])), 0);
+    let journal = site.at(".rocm-fixup");
+    fs::create_dir(site.at("demo/.rocm-fixup-0001-0")).unwrap();
+    symlink(&journal, site.top().join("link")).unwrap();
+    let elsewhere = site.top().join("elsewhere/.rocm-fixup");
+    fs::create_dir_all(&elsewhere).unwrap();
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let (link, absolute) = (text(&site.top().join("link")), text(&journal));
+    for (root, place, name) in [
+        (".rocm-fixup", "", "0007.plan"),
+        ("demo/.rocm-fixup-0001-0", "", "x.py"),
+        (&absolute, "", "0007.plan"),
+        (&link, "", "0007.plan"),
+        ("$PLACE", &absolute, "0007.plan"),
+        ("$PLACE/objects", &absolute, "0007.plan"),
+        ("$PLACE", &text(&elsewhere), "0007.plan"),
+        ("demo", "", ".rocm-fixup-0001-1"),
+    ] {
+        let makes = format!("--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n");
+        let after = format!("path = \"{name}\", after = \"{}\"", Sha256::of(b"x\n"));
+        let recipe = recipe(&site, "demo", root, makes.as_bytes(), &after);
+        let before = snapshot(&site.top());
+        for verb in ["patch", "run"] {
+            let mut command = tool(&[verb, "--recipe"]);
+            command.arg(&recipe).env("PLACE", place).arg("--site-packages").arg(site.at(""));
+            let output = command.output().unwrap();
+            let said = said(&output);
+            assert!(code(&output) == 2 && said.contains("journal of this program"), "{root} {place}: {said}");
+        }
+        assert_same(&before, &snapshot(&site.top()));
+        if root.starts_with(".rocm") {
+            let said = said(&tool(&["recipe", "check"]).arg(&recipe).output().unwrap());
+            assert!(said.contains("line 7, column 44: `.rocm-fixup` lies in the journal"), "{said}");
+        }
+    }
+    fs::remove_dir(site.at("demo/.rocm-fixup-0001-0")).unwrap();
+    let undone = tool(&["undo", "--site-packages"]).arg(site.at("")).output().unwrap();
+    assert_eq!(code(&undone), 0, "{}", said(&undone));
+    assert_same(&original, &snapshot(&site.at("demo")));
 }
