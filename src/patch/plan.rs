@@ -216,7 +216,10 @@ fn judged<'f>(
         Direction::Apply => chain::apply(bytes, links),
         Direction::Revert => chain::revert(bytes, links),
     };
-    Ok((seen, chained))
+    match kept::library(bytes, chained.content.as_deref()) {
+        Some(why) => Err(Box::new(Conflict::Unfit(why.to_owned()))),
+        None => Ok((seen, chained)),
+    }
 }
 
 /// Mode and owner for each edited file, should it be made anew: those that it had; else the mode that its patch says and

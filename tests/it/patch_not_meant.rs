@@ -1,4 +1,4 @@
-//! What no patch may change, though it would fit: files of what isn't installed, and the journal.
+//! What no patch may change, though it would fit: files of what isn't installed, the journal, libraries.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use rocm_fixup::patch::sha::Sha256;
+use serde_json::Value;
 
 use crate::cli::{json, tool};
 use crate::patch_cli::{Site, code};
+use crate::sdk_tree::SdkTree;
 use crate::snapshot::{assert_same, snapshot};
 
 const PATCH: &str =
@@ -129,4 +131,67 @@ fn a_recipe_for_the_journal_or_a_stage_is_refused() {
     let undone = tool(&["undo", "--site-packages"]).arg(site.at("")).output().unwrap();
     assert_eq!(code(&undone), 0, "{}", said(&undone));
     assert_same(&original, &snapshot(&site.at("demo")));
+}
+
+/// A library with lines of text at its end, and a patch that adds one.
+fn library(site: &Site) -> (Vec<u8>, String) {
+    let line = "core/lib/libx.so.1 library libx.so.1 1";
+    let built = site.top().join("built");
+    fs::create_dir(&built).unwrap();
+    let tree = SdkTree::builder().line(line).build(&built);
+    let mut bytes = fs::read(tree.path("core/lib/libx.so.1")).unwrap();
+    bytes.extend_from_slice(b"\none\ntwo\nthree\n");
+    let start = bytes.iter().filter(|&&byte| byte == b'\n').count() - 2;
+    let hunk = format!("@@ -{start},3 +{start},4 @@\n one\n two\n three\n+four\n");
+    (bytes, hunk)
+}
+
+/// The refusal of a patch's only file.
+fn refusal(output: &Output) -> String {
+    let report: Value = json(output);
+    let patch = &report["patches"][0];
+    assert_eq!((code(output), &patch["state"]), (3, &"conflict".into()), "{report}");
+    patch["files"][0]["conflict"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_library_is_not_patched_and_none_is_made() {
+    let site = Site::new();
+    let (bytes, hunk) = library(&site);
+    fs::write(site.at("demo/libx.so.1"), &bytes).unwrap();
+    let folder = site.top().join("plain");
+    fs::create_dir(&folder).unwrap();
+    let named = |names: [&str; 2], hunk: &str| format!("--- {}\n+++ {}\n{hunk}", names[0], names[1]);
+    let of = |name: &str, hunk: &str| named([&format!("a/{name}"), &format!("b/{name}")], hunk);
+    let never = "it is a library or program (ELF), whose bytes are never changed: reinstall its package";
+    let makes = "the patch makes a library or program (ELF) of it, which only a package may bring";
+    fs::write(site.at("demo/text"), "one\n").unwrap();
+    fs::write(site.at("demo/elf"), "\x7fELF\n").unwrap();
+    let (to_elf, from_elf) = ("@@ -1 +1 @@\n-one\n+\x7fELF\n", "@@ -1 +1 @@\n-\x7fELF\n+one\n");
+    for (text, more, why) in [
+        (of("demo/libx.so.1", &hunk), &[][..], never),
+        (of("demo/libx.so.1", &hunk), &["--revert"], never),
+        (of("demo/elf", from_elf), &[], never),
+        (named(["a/demo/elf", "/dev/null"], "@@ -1 +0,0 @@\n-\x7fELF\n"), &[], never),
+        (of("demo/text", to_elf), &[], makes),
+        (of("demo/text", from_elf), &["--revert"], makes),
+        (named(["/dev/null", "b/demo/new"], "@@ -0,0 +1 @@\n+\x7fELF\n"), &[], makes),
+    ] {
+        fs::write(folder.join("x.patch"), &text).unwrap();
+        let before = snapshot(&site.top());
+        let found = refusal(&site.run(&folder, more));
+        assert!(found.contains(why), "{text}: {found}");
+        assert_same(&before, &snapshot(&site.top()));
+    }
+    let after = [&bytes[..], b"four\n"].concat();
+    let files = files("libx.so.1", &bytes, &after);
+    let recipe = recipe(&site, "demo", "demo", of("libx.so.1", &hunk).as_bytes(), &files);
+    let before = snapshot(&site.top());
+    let found = refusal(&patch(&site, &recipe).output().unwrap());
+    assert!(found.contains(never), "{found}");
+    assert_same(&before, &snapshot(&site.top()));
+    // A linker script under a library's name is text.
+    fs::write(site.at("demo/libx.so"), "one\n").unwrap();
+    fs::write(folder.join("x.patch"), of("demo/libx.so", "@@ -1 +1 @@\n-one\n+INPUT(libx.so.1)\n")).unwrap();
+    assert_eq!(code(&site.run(&folder, &[])), 0);
 }
