@@ -37,6 +37,12 @@ pub struct Facts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotElf(pub String);
 
+/// Whether it begins as all libraries and programs do, damaged ones included.
+#[must_use]
+pub fn is_elf(bytes: &[u8]) -> bool {
+    bytes.starts_with(&elf::ELFMAG)
+}
+
 /// Reads the facts of an open file.
 ///
 /// # Errors
@@ -61,7 +67,7 @@ pub fn read_or_fail(file: &File) -> io::Result<Result<Facts, NotElf>> {
 fn read_through(cache: &ReadCache<Noting<'_>>) -> Result<Facts, NotElf> {
     let bounded = Bounded { cache, left: &Cell::new(BUDGET) };
     let ident = bounded.read_bytes_at(0, 16).map_err(|()| NotElf("shorter than an ELF header".into()))?;
-    if ident[..4] != elf::ELFMAG {
+    if !is_elf(ident) {
         return Err(NotElf("no ELF magic number".into()));
     }
     match ident[4] {

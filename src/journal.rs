@@ -12,6 +12,7 @@ mod record;
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -29,6 +30,12 @@ pub use record::{Ended, Record, Run, parse};
 
 /// The directory's name in site-packages.
 pub const DIRECTORY: &str = ".rocm-fixup";
+
+/// Whether `path` lies in a journal, or is or lies in a stage, whose names begin alike: nothing else may write there.
+#[must_use]
+pub fn is_ours(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str().as_bytes().starts_with(DIRECTORY.as_bytes()))
+}
 
 /// The journal of one site-packages directory.
 #[derive(Debug)]

@@ -1,12 +1,14 @@
 //! Patches: linted, parsed, fitted, judged, planned. Nothing here writes; only `read` opens targets.
 //!
 //! `lint` → `parse` → `fit` → `verdict` → `chain` are pure, from bytes to bytes. `target` and `of_recipe` or `of_files`
-//! find out which files are meant, `plan` judges them together, `effects` adds RECORD and bytecode, `explain` the words.
+//! find out which files are meant, `plan` judges them together, `kept` says what none of them changes, `effects` adds
+//! RECORD and bytecode, `explain` the words.
 
 mod build;
 mod effects;
 mod explain;
 mod hunk_lint;
+mod kept;
 mod of_files;
 mod of_recipe;
 mod text;

@@ -102,12 +102,18 @@ fn job<'p>(
         job.report.notes.push(why);
         return Ok(job);
     }
-    let copies = copies(&patch.target, ground)?;
-    let Some(first) = copies.first() else {
-        not_there(&mut job, patch, ground, named);
+    // Whatever lies at the roots of what isn't installed is somebody else's.
+    let Some(installed) = find(patch, ground) else {
+        job.report.state = State::NotInstalled;
+        job.report.refused = named;
+        job.report.notes.push(format!("distribution {} is not installed", patch.target.distribution));
         return Ok(job);
     };
-    let installed = first.distribution.as_ref().or_else(|| find(patch, ground));
+    let copies = copies(&patch.target, ground)?;
+    let Some(first) = copies.first() else {
+        gone(&mut job, patch, installed);
+        return Ok(job);
+    };
     job.advice = advice(patch, installed);
     let mut nothing: Option<(State, String)> = None;
     for (n, copy) in copies.iter().enumerate() {
@@ -160,35 +166,20 @@ fn find<'g>(patch: &Patch, ground: &Ground<'g>) -> Option<&'g Distribution> {
     ground.facts.distributions.iter().find(|d| normalised(&d.name) == wanted)
 }
 
-/// "Not installed" and "its files are gone" are two things (patching.md, case 12).
-fn not_there(job: &mut Job<'_>, patch: &Patch, ground: &Ground<'_>, named: bool) {
-    let name = &patch.target.distribution;
-    match find(patch, ground) {
-        Some(found) => {
-            job.report.state = State::Conflict;
-            job.report.refused = true;
-            let roots = patch.target.roots.join("`, `");
-            let text = format!(
-                "{name} {} is installed, but none of its directories is there: `{roots}`",
-                found.version
-            );
-            job.report.notes.push(text);
-        }
-        None => {
-            job.report.state = State::NotInstalled;
-            job.report.refused = named;
-            job.report.notes.push(format!("distribution {name} is not installed"));
-        }
-    }
+/// "Its files are gone" is another thing than "not installed" (patching.md, case 12).
+fn gone(job: &mut Job<'_>, patch: &Patch, installed: &Distribution) {
+    job.report.state = State::Conflict;
+    job.report.refused = true;
+    let (name, version) = (&patch.target.distribution, &installed.version);
+    let roots = patch.target.roots.join("`, `");
+    let text = format!("{name} {version} is installed, but none of its directories is there: `{roots}`");
+    job.report.notes.push(text);
 }
 
-fn advice(patch: &Patch, installed: Option<&Distribution>) -> String {
+fn advice(patch: &Patch, installed: &Distribution) -> String {
     let known: Vec<&str> = patch.variant.iter().map(|v| v.versions.as_str()).collect();
-    let known = known.join("; ");
-    match installed {
-        Some(found) => format!("installed: {} {}, the patch is for: {known}", found.name, found.version),
-        None => format!("the patch is for: {known}"),
-    }
+    let Distribution { name, version, .. } = installed;
+    format!("installed: {name} {version}, the patch is for: {}", known.join("; "))
 }
 
 enum Pick {

@@ -10,7 +10,7 @@ use std::path::Path;
 use diffy::Patch;
 
 use super::lint::{Header, Linted, Mistake, Section};
-use crate::journal::DIRECTORY;
+use crate::journal::is_ours;
 use crate::model::RelPath;
 
 /// How many leading components a name in the patch loses.
@@ -166,7 +166,7 @@ fn stripped(name: &[u8], level: usize) -> Result<RelPath, Refusal> {
             format!("`{lossy_name}` is not a plain path: no `..`, `.`, `//`, NUL or empty name"),
         ));
     }
-    if name.split(|&b| b == b'/').any(|part| part.starts_with(DIRECTORY.as_bytes())) {
+    if is_ours(Path::new(OsStr::from_bytes(name))) {
         return Err((
             "journal",
             format!("`{lossy_name}` lies in the journal of this program, or is a stage of it"),

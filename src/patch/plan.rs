@@ -13,7 +13,7 @@ use super::read::{self, Found, Seen};
 use super::report::PatchReport;
 use super::target::Ground;
 use super::verdict::Known;
-use super::{effects, explain};
+use super::{effects, explain, kept};
 use crate::model::{Meta, Place, PlainPatch, Plan, RelPath};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,12 +80,18 @@ impl Files {
 }
 
 /// Judges all jobs and, if none is refused, plans their changes in one group.
+///
+/// # Errors
+/// A file that is the journal's, I/O errors.
 pub(super) fn run(
     mut jobs: Vec<Job<'_>>,
     mut files: Files,
     ground: &Ground<'_>,
     options: &Options<'_>,
 ) -> Result<Planned> {
+    for file in jobs.iter().flat_map(|job| &job.files) {
+        kept::of_the_journal(file, ground)?;
+    }
     // Links of one file in the order of the jobs: (job, index in the job).
     let mut by_file: BTreeMap<(PathBuf, RelPath), Vec<(usize, usize)>> = BTreeMap::new();
     for (j, job) in jobs.iter().enumerate() {
@@ -210,7 +216,10 @@ fn judged<'f>(
         Direction::Apply => chain::apply(bytes, links),
         Direction::Revert => chain::revert(bytes, links),
     };
-    Ok((seen, chained))
+    match kept::library(bytes, chained.content.as_deref()) {
+        Some(why) => Err(Box::new(Conflict::Unfit(why.to_owned()))),
+        None => Ok((seen, chained)),
+    }
 }
 
 /// Mode and owner for each edited file, should it be made anew: those that it had; else the mode that its patch says and

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::past::Past;
+use crate::dist;
 use crate::model::{Distribution, RelPath, normalised};
 use crate::recipe::Target;
 use crate::recipe::when::Facts;
@@ -55,12 +56,29 @@ pub fn copies(target: &Target, ground: &Ground<'_>) -> Result<Vec<TargetCopy>> {
             let Ok(physical) = std::fs::canonicalize(&directory) else { continue };
             let marked =
                 target.marker.as_ref().is_none_or(|m| std::fs::symlink_metadata(physical.join(m)).is_ok());
-            if physical.is_dir() && marked && !found.iter().any(|(other, _)| *other == physical) {
+            let new = marked && physical.is_dir() && !found.iter().any(|(other, _)| *other == physical);
+            if new && !is_of_another(&copy, ground)? {
                 found.push((physical, copy));
             }
         }
     }
     Ok(found.into_iter().map(|(_, copy)| copy).collect())
+}
+
+/// Whether a directory is another distribution's: of two site-packages the target may be installed in one, and the other
+/// have something else under that name.
+fn is_of_another(copy: &TargetCopy, ground: &Ground<'_>) -> Result<bool> {
+    if copy.distribution.is_some() {
+        return Ok(false);
+    }
+    let directory = copy.directory();
+    for other in ground.facts.distributions.iter().filter(|other| other.site_packages == copy.root) {
+        let files = dist::files(other)?.unwrap_or_default();
+        if files.iter().any(|file| file.starts_with(&directory)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn candidates(root: &str, target: &Target, ground: &Ground<'_>) -> Vec<TargetCopy> {

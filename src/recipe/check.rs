@@ -1,6 +1,7 @@
 //! Which values of a recipe make sense. Pure; `patches` compares them with the patch files.
 
 use std::ops::Range;
+use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -9,6 +10,7 @@ use super::mistake::Mistake;
 use super::when::{When, split_rule};
 use super::{Patch, Recipe, Variant};
 use crate::check::Requirement;
+use crate::journal::is_ours;
 use crate::model::RelPath;
 
 /// Checks a recipe whose shape is right; `tree` is the same text with its places.
@@ -99,6 +101,11 @@ impl<'t> Checker<'t> {
             self.demand(good_root(root), &["patch", &at, "target", "roots", &r.to_string()], || {
                 format!("`{root}`: a root is a plain relative path, an absolute one, or `$NAME/…`")
             });
+            self.demand(
+                !is_ours(Path::new(root)),
+                &["patch", &at, "target", "roots", &r.to_string()],
+                || format!("`{root}` lies in the journal of this program, or is a stage of it"),
+            );
         }
         if let Some(marker) = &patch.target.marker {
             self.path(&["patch", &at, "target", "marker"], marker);

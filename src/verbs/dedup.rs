@@ -180,7 +180,9 @@ pub fn advise(session: &Session<'_>, report: &mut Report) {
         ));
     }
     if report.runs.iter().any(|run| run.state.contains("interrupted") && run.moved_from.is_none()) {
-        report.next.push("the same command again goes on from there, rocm-fixup undo takes it back".to_owned());
+        report
+            .next
+            .push("the same command again goes on from there, rocm-fixup undo takes it back".to_owned());
     }
     let reinstall = |c: &&Conflict| {
         ["content", "alias-content", "other-file", "dangling", "link-loop"].contains(&c.reason.as_str())

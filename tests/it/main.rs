@@ -30,6 +30,7 @@ mod patch_cli;
 mod patch_corpora;
 mod patch_differential;
 mod patch_dry;
+mod patch_not_meant;
 mod patch_outside;
 mod patch_packages;
 mod patch_places;
