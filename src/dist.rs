@@ -262,11 +262,30 @@ pub fn files(dist: &Distribution) -> Result<Option<Vec<PathBuf>>> {
     files_in(&path, &dist.site_packages).with_context(|| format!("can't read `{}`", path.display()))
 }
 
+/// The bytes of a RECORD; `None` where there is none.
+///
+/// # Errors
+/// If it is there but can't be read.
+pub fn read_record(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match read_some(path, RECORD) {
+        // An old egg-info can be a plain file.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        bytes => bytes.map(Some),
+    }
+}
+
+/// Where the RECORDs of all that is installed in a directory are, or would be.
+///
+/// # Errors
+/// When the directory can't be listed.
+pub fn records(site: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(list_metadata_dirs(site)?.into_iter().map(|(dir, _)| dir.join("RECORD")).collect())
+}
+
 fn files_in(record: &Path, site: &Path) -> io::Result<Option<Vec<PathBuf>>> {
-    let bytes = match read_some(record, RECORD) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        bytes => bytes?,
-    };
+    let Some(bytes) = read_record(record)? else { return Ok(None) };
     let rows = bytes.split(|&byte| byte == b'\n').filter_map(first_field);
     Ok(Some(rows.map(|field| site.join(std::ffi::OsStr::from_bytes(&field))).collect()))
 }
@@ -280,11 +299,7 @@ pub fn listed(site: &Path) -> io::Result<(Vec<String>, Vec<PathBuf>)> {
     let (mut names, mut files) = (Vec::new(), Vec::new());
     for (dir, stem) in list_metadata_dirs(site)? {
         names.push(normalised(&String::from_utf8_lossy(&stem)));
-        match files_in(&dir.join("RECORD"), site) {
-            // An old egg-info can be a plain file.
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
-            listed => files.extend(listed?.into_iter().flatten()),
-        }
+        files.extend(files_in(&dir.join("RECORD"), site)?.into_iter().flatten());
     }
     Ok((names, files))
 }

@@ -45,6 +45,11 @@ impl<'a> Record<'a> {
         self.lines.iter().any(|line| fields(line).is_some_and(|(path, _)| below(&path)))
     }
 
+    /// The rows, each with the path of its file.
+    pub fn rows(&self) -> impl Iterator<Item = (Vec<u8>, &'a [u8])> {
+        self.lines.iter().filter_map(|line| Some((fields(line)?.0, *line)))
+    }
+
     fn row(&self, path: &[u8]) -> Option<usize> {
         self.lines.iter().position(|line| fields(line).is_some_and(|(p, _)| p == path))
     }
@@ -135,6 +140,12 @@ fn rehashed(line: &[u8], content: &[u8]) -> Option<Vec<u8>> {
     let end = &rest[after_hash + 1 + size_field.len()..];
     let size = if size_field.is_empty() { b",".to_vec() } else { size(content).into_bytes() };
     Some([&line[..start], algorithm, b"=", &value, &size, end].concat())
+}
+
+/// Whether a row has the hash of this content, and its size if it tells one.
+#[must_use]
+pub fn describes(row: &[u8], content: &[u8]) -> bool {
+    rehashed(row, content).is_some_and(|now| now == row)
 }
 
 fn hash<H: sha2::Digest>(content: &[u8]) -> Vec<u8> {

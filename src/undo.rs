@@ -6,6 +6,7 @@ mod gone;
 mod order;
 mod pretend;
 mod step;
+mod theirs;
 mod tidy;
 mod whole;
 

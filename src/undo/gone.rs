@@ -4,11 +4,10 @@
 //! or that a mount hides, looks empty too.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::whole::{is_record, sets};
 use crate::discover::role_of;
 use crate::dist;
 use crate::ground::Ground;
@@ -46,24 +45,11 @@ pub fn gone(ground: &Ground<'_>) -> Gone {
     }
     let Some(installed) = installed(ground) else { return Gone::default() };
     units.retain(|unit, indices| is_uninstalled(ground, &installed, unit, indices));
-    let mut paths: BTreeSet<usize> = units.into_values().flatten().collect();
+    let paths: BTreeSet<usize> = units.into_values().flatten().collect();
     let groups: BTreeSet<u32> = paths.iter().map(|index| changes[*index].group).collect();
     let turned = |change: &Change| matches!(change.before, Entry::Symlink { .. });
     let kept = |index: &usize| turned(&changes[*index]) && groups.contains(&changes[*index].group);
-    let kept = (0..changes.len()).filter(kept).collect();
-    paths.extend(replaced(ground, &installed, &paths));
-    Gone { kept, paths }
-}
-
-/// What was patched in a distribution that is gone, where another one, such as its next release, lists a file of these
-/// now: they are that one's, whatever is in them.
-fn replaced(ground: &Ground<'_>, installed: &Installed, gone: &BTreeSet<usize>) -> BTreeSet<usize> {
-    let at = |index: &usize| &ground.plan.changes[*index];
-    let is_replaced = |set: &BTreeSet<usize>| {
-        set.iter().any(|index| is_record(at(index)) && gone.contains(index))
-            && set.iter().any(|index| installed.files.contains(&ground.plan.absolute(&at(index).at)))
-    };
-    sets(ground).into_iter().filter(is_replaced).flatten().collect()
+    Gone { kept: (0..changes.len()).filter(kept).collect(), paths }
 }
 
 pub fn unit(ground: &Ground<'_>, change: &Change) -> Unit {
@@ -91,7 +77,7 @@ fn is_witness(ground: &Ground<'_>, change: &Change) -> bool {
     !change.bytecode && (change.after != Entry::Absent || no_directory(ground, change))
 }
 
-fn no_directory(ground: &Ground<'_>, change: &Change) -> bool {
+pub fn no_directory(ground: &Ground<'_>, change: &Change) -> bool {
     matches!(ground.dir(&change.at), Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
@@ -149,10 +135,13 @@ fn was_owned(ground: &Ground<'_>, change: &Change) -> bool {
         let bytes = ground.journal.original(*digest).unwrap_or_default();
         record.at == change.at || Record::new(&bytes).is_some_and(|record| record.has(path))
     };
-    let went =
-        |other: &&Change| is_record(other) && other.at.root == change.at.root && no_directory(ground, other);
+    let is_record = |other: &&Change| {
+        other.at.path.name() == OsStr::new("RECORD")
+            && other.at.root == change.at.root
+            && no_directory(ground, other)
+    };
     // Bytecode needs no row; its source does.
-    change.bytecode || ground.plan.changes.iter().filter(went).any(listed_it)
+    change.bytecode || ground.plan.changes.iter().filter(is_record).any(listed_it)
 }
 
 /// Whether something may be mounted on the way from site-packages to the path.

@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 
 use super::Pretend;
+use super::gone::no_directory;
 use crate::error::hinted;
 use crate::ground::{Ground, Swap, is_big, stage_name};
 use crate::held::{self, Seen};
@@ -17,6 +18,10 @@ pub fn is_before(ground: &Ground<'_>, change: &Change, pretend: &Pretend) -> any
     let absolute = |place| ground.plan.absolute(place);
     if let Some(there) = pretend.at(&absolute(&change.at)) {
         return Ok(there.is(&change.before));
+    }
+    // A cache that was swept away is made anew by anybody.
+    if change.bytecode && no_directory(ground, change) {
+        return Ok(true);
     }
     let holds = match &change.before {
         // By then the other one would be another file.
@@ -59,6 +64,9 @@ pub fn would(ground: &Ground<'_>, change: &Change, pretend: &Pretend) -> anyhow:
     if let (None, Entry::File(FileEntry { source: Source::Bytes, digest: Some(digest), .. })) =
         (&refused, &change.before)
     {
+        if no_directory(ground, change) {
+            return Ok(Some("the directory that it was in is gone since the run".to_owned()));
+        }
         let path = ground.plan.absolute(&change.at);
         let doing = || format!("can't stage the new entry of `{}`", path.display());
         ground.dir(&change.at).with_context(doing).map_err(hinted)?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 
+use super::gone::no_directory;
 use super::whole::brings_bytes;
 use super::{ground_of, nothing_left, step};
 use crate::error::{Exit, Hint};
@@ -73,6 +74,7 @@ fn make_whole(ground: &mut Ground<'_>, id: &str, indices: &[usize]) -> anyhow::R
 
 fn stand(ground: &Ground<'_>, change: &Change) -> anyhow::Result<Stand> {
     Ok(match () {
+        () if change.bytecode && no_directory(ground, change) => Stand::Elsewhere,
         () if ground.holds(&change.at, &change.after, None)? => Stand::After,
         () if ground.holds(&change.at, &change.before, None)? => Stand::Before,
         () => Stand::Elsewhere,

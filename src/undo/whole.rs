@@ -1,12 +1,14 @@
 //! What a run patched in one distribution is taken back whole or not at all: half a patch fits nothing any more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
 use super::gone::{Gone, unit};
-use super::{Pretend, step};
+use super::{Pretend, step, theirs};
 use crate::ground::Ground;
 use crate::held;
 use crate::model::{Change, Entry, FileEntry, Source};
@@ -18,41 +20,81 @@ pub fn brings_bytes(change: &Change) -> bool {
     bytes(&change.before) || bytes(&change.after)
 }
 
+/// A RECORD that the run changed, as it was before: what it lists, and the directories and modules of that.
+struct Listing {
+    index: usize,
+    root: usize,
+    paths: HashSet<Vec<u8>>,
+    tops: HashSet<Vec<u8>>,
+}
+
 /// The changes of patches, each set with all that was patched in the same distribution, its RECORD and stale bytecode
-/// included. Where no RECORD lists them, those of a directory or module are one.
+/// included. Where no RECORD lists them, those of a directory or module are one, and all outside of site-packages.
 pub fn sets(ground: &Ground<'_>) -> Vec<BTreeSet<usize>> {
     let changes = &ground.plan.changes;
     let groups: BTreeSet<u32> = changes.iter().filter(|c| brings_bytes(c)).map(|c| c.group).collect();
     let patched = || changes.iter().enumerate().filter(|(_, change)| groups.contains(&change.group));
-    let mut units: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
+    let listings: Vec<Listing> =
+        patched().filter_map(|(index, change)| listing(ground, index, change)).collect();
+    let mut of_record: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    let mut of_unit: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
     for (index, change) in patched() {
-        units.entry(unit(ground, change)).or_default().insert(index);
+        let mut owners =
+            listings.iter().filter(|listing| listing.index == index || listing.has(change)).peekable();
+        if owners.peek().is_none() {
+            let (root, top) = unit(ground, change);
+            let top = top.filter(|_| is_site(ground, root));
+            of_unit.entry((root, top)).or_default().insert(index);
+        }
+        for owner in owners {
+            of_record.entry(owner.index).or_default().insert(index);
+        }
     }
-    let mut sets = Vec::new();
-    for (index, record) in patched().filter(|(_, change)| is_record(change)) {
-        let listed = |set: &&BTreeSet<usize>| set.iter().any(|other| lists(ground, record, &changes[*other]));
-        let members = units.values().filter(listed).flatten().copied();
-        sets.push(members.chain([index]).collect());
-    }
-    let in_a_record: BTreeSet<usize> = sets.iter().flatten().copied().collect();
-    sets.extend(units.into_values().filter(|set| set.is_disjoint(&in_a_record)));
-    sets
+    of_record.into_values().chain(of_unit.into_values()).collect()
 }
 
-pub fn is_record(change: &Change) -> bool {
-    change.at.path.name() == OsStr::new("RECORD")
-}
-
-/// Whether a RECORD, as it was before the run, lists a file of the same directory or module.
-fn lists(ground: &Ground<'_>, record: &Change, change: &Change) -> bool {
-    let Entry::File(FileEntry { source: Source::Bytes, digest: Some(digest), .. }) = &record.before else {
-        return false;
+fn listing(ground: &Ground<'_>, index: usize, change: &Change) -> Option<Listing> {
+    let Entry::File(FileEntry { source: Source::Bytes, digest: Some(digest), .. }) = &change.before else {
+        return None;
     };
-    let (root, Some(top)) = unit(ground, change) else { return false };
+    if change.at.path.name() != OsStr::new("RECORD") {
+        return None;
+    }
+    // One that is damaged lists nothing here, and stops the undo when it is to be brought back.
     let bytes = ground.journal.original(*digest).unwrap_or_default();
-    let top = top.as_encoded_bytes();
-    root == record.at.root
-        && Record::new(&bytes).is_some_and(|record| record.has(top) || record.has_below(top))
+    let paths: HashSet<Vec<u8>> =
+        Record::new(&bytes).map(|record| record.rows().map(|(path, _)| path).collect()).unwrap_or_default();
+    let top = |path: &Vec<u8>| path.split(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
+    Some(Listing { index, root: change.at.root, tops: paths.iter().map(top).collect(), paths })
+}
+
+impl Listing {
+    /// What the run made anew has no row before it: there its directory must do.
+    fn has(&self, change: &Change) -> bool {
+        let path = source_of(change);
+        let top = path.iter().next().unwrap_or_default().as_encoded_bytes();
+        let listed = self.paths.contains(path.as_os_str().as_encoded_bytes());
+        self.root == change.at.root && (listed || (change.before == Entry::Absent && self.tops.contains(top)))
+    }
+}
+
+/// The path of a change; of bytecode that of its source.
+fn source_of(change: &Change) -> PathBuf {
+    let path = change.at.path.as_path();
+    let directory = path.parent().and_then(Path::parent).filter(|_| change.bytecode);
+    let Some(directory) = directory else { return path.to_path_buf() };
+    let name =
+        change.at.path.name().as_encoded_bytes().split(|byte| *byte == b'.').next().unwrap_or_default();
+    directory.join(OsStr::from_bytes(&[name, b".py"].concat()))
+}
+
+/// Whether a root is a site-packages directory; others are what a recipe's roots name.
+fn is_site(ground: &Ground<'_>, root: usize) -> bool {
+    let names = ["site-packages", "dist-packages"].map(OsStr::new);
+    ground.plan.roots.get(root).is_some_and(|path| {
+        path == ground.journal.site_packages().path()
+            || path.file_name().is_some_and(|name| names.contains(&name))
+    })
 }
 
 /// The changes of patches that must stay as they are, each with the reason. `pretend` as for [`step::would`].
@@ -64,9 +106,10 @@ pub fn stay(ground: &Ground<'_>, gone: &Gone, pretend: &Pretend) -> anyhow::Resu
     let mut pretend = pretend.clone();
     let mut stay = BTreeMap::new();
     let members: BTreeSet<usize> = sets.iter().flatten().copied().collect();
+    let theirs = theirs::theirs(ground, &members)?;
     for index in members.into_iter().rev().filter(|index| !gone.paths.contains(index)) {
         let change = &ground.plan.changes[index];
-        match judge(ground, change, &pretend)? {
+        match judge(ground, change, &pretend)?.or_else(|| theirs.get(&index).cloned()) {
             Some(reason) => drop(stay.insert(index, reason)),
             None => pretend.put(ground.plan.absolute(&change.at), &change.before),
         }

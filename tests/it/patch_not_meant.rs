@@ -72,19 +72,28 @@ fn whatever_lies_at_the_roots_of_what_is_not_installed_is_left_alone() {
 
 #[test]
 fn of_two_site_packages_the_one_where_something_else_has_the_name_is_left_alone() {
-    let site = Site::new();
-    let recipe = of_demo(&site, "there");
-    let other = site.top().join("other");
-    fs::create_dir_all(other.join("there-1.0.dist-info")).unwrap();
-    fs::write(other.join("there-1.0.dist-info/METADATA"), "Name: there\nVersion: 1.0\n").unwrap();
-    fs::create_dir(other.join("demo")).unwrap();
-    fs::copy(site.at("demo/a.py"), other.join("demo/a.py")).unwrap();
-    let before = snapshot(&site.at("demo"));
-    let output = patch(&site, &recipe).arg("--site-packages").arg(&other).output().unwrap();
-    let report = json(&output);
-    assert_eq!((code(&output), &report["patches"][0]["state"]), (0, &"applied".into()), "{report}");
-    assert_same(&before, &snapshot(&site.at("demo")));
-    assert!(fs::read_to_string(other.join("demo/a.py")).unwrap().contains("FIVE"));
+    // Also where the other one of that name is installed in both, so that an import takes it from the first.
+    for in_both in [false, true] {
+        let site = Site::new();
+        let recipe = of_demo(&site, "there");
+        let other = site.top().join("other");
+        for name in if in_both { &["there", "demo"][..] } else { &["there"] } {
+            let info = other.join(format!("{name}-1.0.dist-info"));
+            fs::create_dir_all(&info).unwrap();
+            fs::write(info.join("METADATA"), format!("Name: {name}\nVersion: 1.0\n")).unwrap();
+        }
+        fs::create_dir(other.join("demo")).unwrap();
+        fs::copy(site.at("demo/a.py"), other.join("demo/a.py")).unwrap();
+        let before = snapshot(&site.at("demo"));
+        let mut command = tool(&["patch", "--format", "json", "--recipe"]);
+        let places = [other.clone(), site.at("")];
+        let places = places.iter().flat_map(|place| ["--site-packages".as_ref(), place.as_os_str()]);
+        let output = command.arg(&recipe).args(places).output().unwrap();
+        let report = json(&output);
+        assert_eq!((code(&output), &report["patches"][0]["state"]), (0, &"applied".into()), "{report}");
+        assert_same(&before, &snapshot(&site.at("demo")));
+        assert!(fs::read_to_string(other.join("demo/a.py")).unwrap().contains("FIVE"));
+    }
 }
 
 #[test]

@@ -3,8 +3,12 @@
 use std::fs;
 use std::process::Command;
 
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use rocm_fixup::model::Entry;
+use sha2::{Digest as _, Sha256};
+
 use crate::apply::{Site, edit};
-use crate::recorded_runs::on;
+use crate::recorded_runs::{on, text};
 use crate::snapshot::{assert_same, snapshot};
 use crate::undo_refused::{dry_and_real, refuses};
 
@@ -39,21 +43,81 @@ fn what_was_patched_in_one_package_is_taken_back_whole_or_not_at_all() {
     assert_same(&before, &snapshot(&site.path));
 }
 
-/// Its files are that release's, also where their bytes are those of the patch.
+fn row(path: &str, text: &str) -> String {
+    let hash = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(text));
+    format!("{path},sha256={hash},{}\n", text.len())
+}
+
+/// Where the next release brings upstream what the patch had brought, nobody can tell whose it is.
 #[test]
 fn a_file_that_the_next_release_brings_is_not_taken_back() {
-    let rows = "kern/b.py,,\nkern-1.dist-info/RECORD,,\n";
-    let site = Site::new(&[("kern/b.py", "one\n"), ("kern-1.dist-info/RECORD", rows)]);
+    for left_behind in [false, true] {
+        let own = "kern-1.dist-info/RECORD,,\n";
+        let old = format!("{}{own}", row("kern/b.py", "one\n"));
+        let site = Site::new(&[("kern/b.py", "one\n"), ("kern-1.dist-info/RECORD", &old)]);
+        let mut plan = site.plan(vec![]);
+        edit(&site, &mut plan, "kern/b.py", "ONE\n");
+        edit(&site, &mut plan, "kern-1.dist-info/RECORD", &format!("{}{own}", row("kern/b.py", "ONE\n")));
+        site.run(plan);
+        // `pip install --target --upgrade` leaves the old one.
+        if !left_behind {
+            fs::remove_dir_all(site.at("kern-1.dist-info")).unwrap();
+        }
+        fs::create_dir(site.at("kern-2.dist-info")).unwrap();
+        fs::write(site.at("kern-2.dist-info/RECORD"), row("kern/b.py", "ONE\n")).unwrap();
+        let (code, report) = dry_and_real(&site.path, &[]);
+        assert_eq!((code, &report["undo"]["restored"]), (Some(3), &0.into()), "{report:#}");
+        assert!(
+            text(&report["undo"]["refused"]).contains("kern-2.dist-info/RECORD` lists it as it is"),
+            "{report:#}"
+        );
+        assert_eq!(fs::read(site.at("kern/b.py")).unwrap(), b"ONE\n");
+        assert_eq!(site.journal().runs().unwrap().len(), 1, "its original stays");
+        // Another file under that name is no reason.
+        fs::write(site.at("kern-2.dist-info/RECORD"), row("kern/b.py", "two\n")).unwrap();
+        assert_eq!(on(&site.path, &["undo"]).0, Some(0));
+        assert_eq!(fs::read(site.at("kern/b.py")).unwrap(), b"one\n");
+    }
+}
+
+/// What another package of a shared directory brought stays that one's when the first is uninstalled.
+#[test]
+fn packages_that_share_a_directory_are_taken_back_each_for_itself() {
+    let rows = |name: &str, file: &str| format!("{file},,\n{name}-1.dist-info/RECORD,,\n");
+    let (a, b) = (rows("a", "shared/a.py"), rows("b", "shared/b.py"));
+    let site = Site::new(&[
+        ("shared/a.py", "a\n"),
+        ("shared/b.py", "b\n"),
+        ("a-1.dist-info/RECORD", &a),
+        ("b-1.dist-info/RECORD", &b),
+    ]);
+    let mut plan = site.plan(vec![]);
+    ["shared/a.py", "shared/b.py"].iter().for_each(|name| edit(&site, &mut plan, name, "NEW\n"));
+    edit(&site, &mut plan, "a-1.dist-info/RECORD", &a.replace(",,", ",,4"));
+    edit(&site, &mut plan, "b-1.dist-info/RECORD", &b.replace(",,", ",,4"));
+    site.run(plan);
+    fs::remove_dir_all(site.at("a-1.dist-info")).unwrap();
+    fs::remove_file(site.at("shared/a.py")).unwrap();
+    let (code, report) = dry_and_real(&site.path, &[]);
+    assert_eq!((code, &report["undo"]["restored"]), (Some(3), &2.into()), "{report:#}");
+    assert_eq!(fs::read(site.at("shared/b.py")).unwrap(), b"b\n");
+    assert_eq!(fs::read(site.at("b-1.dist-info/RECORD")).unwrap(), b.as_bytes());
+}
+
+/// Images are slimmed so.
+#[test]
+fn swept_caches_stop_no_undo() {
+    let site = Site::new(&[("kern/b.py", "one\n"), ("kern/__pycache__/b.cpython-312.pyc", "old")]);
     let mut plan = site.plan(vec![]);
     edit(&site, &mut plan, "kern/b.py", "ONE\n");
-    edit(&site, &mut plan, "kern-1.dist-info/RECORD", "kern/b.py,,4\nkern-1.dist-info/RECORD,,\n");
+    edit(&site, &mut plan, "kern/__pycache__/b.cpython-312.pyc", "");
+    let last = plan.changes.last_mut().unwrap();
+    (last.after, last.bytecode) = (Entry::Absent, true);
     site.run(plan);
-    fs::rename(site.at("kern-1.dist-info"), site.at("kern-2.dist-info")).unwrap();
-    fs::write(site.at("kern-2.dist-info/RECORD"), "kern/b.py,,4\n").unwrap();
-    let (code, report) = dry_and_real(&site.path, &[]);
-    assert_eq!((code, &report["undo"]["gone"]), (Some(0), &2.into()), "{report:#}");
-    assert_eq!(fs::read(site.at("kern/b.py")).unwrap(), b"ONE\n");
-    assert!(!site.at(".rocm-fixup").exists());
+    fs::remove_dir(site.at("kern/__pycache__")).unwrap();
+    assert_eq!(dry_and_real(&site.path, &[]).0, Some(0));
+    assert_eq!(fs::read(site.at("kern/b.py")).unwrap(), b"one\n");
+    assert!(!site.at("kern/__pycache__").exists());
 }
 
 #[test]
