@@ -150,7 +150,7 @@ pub struct Undo {
     pub restored: u64,
     /// Paths that were as before the run already.
     pub already: u64,
-    /// Paths that are gone with an uninstalled package, or another release's now: there was nothing to take back.
+    /// Paths that are gone with an uninstalled package: there was nothing to take back.
     pub gone: u64,
     pub refused: Vec<Conflict>,
 }
@@ -163,7 +163,7 @@ pub struct RunRef {
     /// complete, partial, stopped, interrupted or undo-interrupted.
     pub state: String,
     pub changes: u64,
-    /// How many of these are gone with an uninstalled package, or another release's now.
+    /// How many of these are gone with an uninstalled package.
     pub gone: u64,
     /// The site-packages directory that the run was made in, where this is a copy of it; else null.
     pub moved_from: Option<String>,
