@@ -47,12 +47,13 @@ pub fn all(site_packages: &[PathBuf]) -> Vec<Distribution> {
     in_order(site_packages.iter().map(read))
 }
 
-/// The same for what is going to be changed: a RECORD that goes with a change must not be missed.
+/// The same for what is going to be changed, where a RECORD that goes with a change must not be missed: for one name the
+/// first of each directory.
 ///
 /// # Errors
 /// When a directory or a METADATA is there and can't be read.
 pub fn all_or_fail(site_packages: &[PathBuf]) -> Result<Vec<Distribution>> {
-    let mut sites = Vec::new();
+    let mut found = Vec::new();
     for site in site_packages {
         let mut here = Vec::new();
         let dirs = list_metadata_dirs(site).with_context(|| format!("can't list `{}`", site.display()))?;
@@ -60,9 +61,9 @@ pub fn all_or_fail(site_packages: &[PathBuf]) -> Result<Vec<Distribution>> {
             let doing = || format!("can't read the metadata in `{}`", dir.display());
             here.extend(read_or_fail(site, &dir).with_context(doing)?);
         }
-        sites.push(here);
+        found.extend(in_order([here]));
     }
-    Ok(in_order(sites))
+    Ok(found)
 }
 
 fn in_order(sites: impl IntoIterator<Item = Vec<Distribution>>) -> Vec<Distribution> {

@@ -57,7 +57,7 @@ pub fn copies(target: &Target, ground: &Ground<'_>) -> Result<Vec<TargetCopy>> {
             let marked =
                 target.marker.as_ref().is_none_or(|m| std::fs::symlink_metadata(physical.join(m)).is_ok());
             let new = marked && physical.is_dir() && !found.iter().any(|(other, _)| *other == physical);
-            if new && !is_of_another(&copy, target, ground)? {
+            if new && !is_of_another(&copy, ground)? {
                 found.push((physical, copy));
             }
         }
@@ -67,17 +67,12 @@ pub fn copies(target: &Target, ground: &Ground<'_>) -> Result<Vec<TargetCopy>> {
 
 /// Whether a directory is another distribution's: of two site-packages the target may be installed in one, and the other
 /// have something else under that name.
-fn is_of_another(copy: &TargetCopy, target: &Target, ground: &Ground<'_>) -> Result<bool> {
-    if copy.distribution.is_some() || !ground.site_packages.contains(&copy.root) {
-        return Ok(false);
-    }
-    let wanted = normalised(&target.distribution);
-    let here = dist::all_or_fail(std::slice::from_ref(&copy.root))?;
-    if here.iter().any(|other| normalised(&other.name) == wanted) {
+fn is_of_another(copy: &TargetCopy, ground: &Ground<'_>) -> Result<bool> {
+    if copy.distribution.is_some() {
         return Ok(false);
     }
     let directory = copy.directory();
-    for other in &here {
+    for other in ground.facts.distributions.iter().filter(|other| other.site_packages == copy.root) {
         let files = dist::files(other)?.unwrap_or_default();
         if files.iter().any(|file| file.starts_with(&directory)) {
             return Ok(true);

@@ -34,6 +34,24 @@ impl Image {
         let Output { status, stdout, stderr } = command.output().unwrap();
         (status.code(), [String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap()].concat())
     }
+
+    /// A recipe for these files of a directory, each of which is `one`.
+    fn recipe(&self, root: &str, files: &[&str]) -> PathBuf {
+        let (path, hash) = (self.dir.path().join("mine.toml"), |text: &str| Sha256::of(text.as_bytes()));
+        let each = |file: &&str| {
+            format!("{{ path = \"{file}\", before = \"{}\", after = \"{}\" }}", hash("one\n"), hash("ONE\n"))
+        };
+        let text = format!(
+            "name = \"mine\"\ndescription = \"mine\"\n[[patch]]\nname = \"p\"\nreason = \"r\"\nfile = \"p.patch\"\n\
+             target = {{ distribution = \"d\", roots = [\"{root}\"] }}\n[[patch.variant]]\nversions = \"==1\"\n\
+             files = [{}]\n",
+            files.iter().map(each).collect::<Vec<_>>().join(", "),
+        );
+        fs::write(&path, text).unwrap();
+        let diff = |file: &&str| format!("--- a/{file}\n+++ b/{file}\n@@ -1 +1 @@\n-one\n+ONE\n");
+        fs::write(self.dir.path().join("p.patch"), files.iter().map(diff).collect::<String>()).unwrap();
+        path
+    }
 }
 
 #[test]
@@ -60,21 +78,7 @@ fn a_recipe_file_is_asked_for_since_a_journal_alone_grants_nothing() {
     let file = image.outside("x.py");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, "one\n").unwrap();
-    let hash = |text: &str| Sha256::of(text.as_bytes());
-    let recipe = image.dir.path().join("mine.toml");
-    fs::write(
-        &recipe,
-        format!(
-            "name = \"mine\"\ndescription = \"mine\"\n[[patch]]\nname = \"p\"\nreason = \"r\"\nfile = \"p.patch\"\n\
-             target = {{ distribution = \"d\", roots = [\"{}\"] }}\n[[patch.variant]]\nversions = \"==1\"\n\
-             files = [{{ path = \"x.py\", before = \"{}\", after = \"{}\" }}]\n",
-            file.parent().unwrap().display(),
-            hash("one\n"),
-            hash("ONE\n"),
-        ),
-    )
-    .unwrap();
-    fs::write(image.dir.path().join("p.patch"), "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-one\n+ONE\n").unwrap();
+    let recipe = image.recipe(file.parent().unwrap().to_str().unwrap(), &["x.py"]);
     let named = recipe.to_str().unwrap();
 
     let (code, said) = image.call(&["patch", "--recipe", named]);
@@ -84,4 +88,49 @@ fn a_recipe_file_is_asked_for_since_a_journal_alone_grants_nothing() {
     assert_eq!(fs::read(&file).unwrap(), b"ONE\n");
     let (code, said) = image.call(&["undo", "--recipe", named]);
     assert!(code == Some(0) && fs::read(&file).unwrap() == b"one\n", "{said}");
+}
+
+/// There no RECORD tells what belongs together: the root does.
+#[test]
+fn what_was_patched_at_one_place_outside_is_taken_back_whole_or_not_at_all() {
+    let image = Image::new("d", "1");
+    let names = ["a.py", "b.py", "ops/c.py"];
+    let files = names.map(|name| image.outside(name));
+    fs::create_dir_all(image.outside("ops")).unwrap();
+    files.iter().for_each(|file| fs::write(file, "one\n").unwrap());
+    let recipe = image.recipe(files[0].parent().unwrap().to_str().unwrap(), &names);
+    let (patch, undo) = (["patch", "--recipe"], ["undo", "--recipe"]);
+    let call = |what: [&str; 2]| image.call(&[what[0], what[1], recipe.to_str().unwrap()]);
+    let read = || files.each_ref().map(|file| fs::read_to_string(file).unwrap());
+    assert_eq!(call(patch).0, Some(0));
+    fs::write(&files[1], "somebody's\n").unwrap();
+    let (code, said) = call(undo);
+    assert_eq!((code, read()), (Some(3), ["ONE\n", "somebody's\n", "ONE\n"].map(str::to_owned)), "{said}");
+    fs::write(&files[1], "ONE\n").unwrap();
+    let (code, said) = call(undo);
+    assert_eq!((code, read()), (Some(0), ["one\n"; 3].map(str::to_owned)), "{said}");
+}
+
+/// Each site-packages has its own.
+#[test]
+fn of_a_package_that_is_installed_twice_each_record_is_updated() {
+    let images = [Image::new("d", "1"), Image::new("d", "1")];
+    let records = images.each_ref().map(|image| image.site.join("d-1.dist-info/RECORD"));
+    for (image, record) in images.iter().zip(&records) {
+        fs::create_dir(image.site.join("d")).unwrap();
+        fs::write(image.site.join("d/x.py"), "one\n").unwrap();
+        fs::write(record, "d/x.py,sha256=of-one,4\nd-1.dist-info/RECORD,,\n").unwrap();
+    }
+    let recipe = images[0].recipe("d", &["x.py"]);
+    let before = records.each_ref().map(|record| fs::read(record).unwrap());
+    let other = images[1].site.to_str().unwrap();
+    let call = |verb| images[0].call(&[verb, "--recipe", recipe.to_str().unwrap(), "--site-packages", other]);
+    let (code, said) = call("patch");
+    assert!(code == Some(0) && !said.contains("no RECORD"), "{said}");
+    for (image, record) in images.iter().zip(&records) {
+        assert_eq!(fs::read_to_string(image.site.join("d/x.py")).unwrap(), "ONE\n");
+        assert!(!fs::read_to_string(record).unwrap().contains("of-one"), "{said}");
+    }
+    assert_eq!(call("undo").0, Some(0));
+    assert_eq!(records.each_ref().map(|record| fs::read(record).unwrap()), before);
 }
