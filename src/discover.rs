@@ -184,18 +184,16 @@ fn physical_directory(path: &Path) -> std::io::Result<PathBuf> {
 /// A directory that is mounted at a second path, too, counts once, by its first path: it has one lock and one journal. With a
 /// note on each other path.
 fn one_path_each(sites: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
-    let mut known: Vec<((u64, u64), PathBuf)> = Vec::new();
-    let (mut distinct, mut notes) = (Vec::new(), Vec::new());
+    let id = |path: &Path| path.metadata().ok().map(|now| (now.dev(), now.ino()));
+    let (mut distinct, mut notes): (Vec<PathBuf>, Vec<String>) = (Vec::new(), Vec::new());
     for site in sites {
-        if let Ok(now) = site.metadata() {
-            let id = (now.dev(), now.ino());
-            if let Some((_, first)) = known.iter().find(|(other, _)| *other == id) {
-                notes.push(format!("`{}` is the same directory as `{}`", site.display(), first.display()));
-                continue;
+        let same = |first: &&PathBuf| id(&site).is_some_and(|this| id(first) == Some(this));
+        match distinct.iter().find(same) {
+            Some(first) => {
+                notes.push(format!("`{}` is the same directory as `{}`", site.display(), first.display()))
             }
-            known.push((id, site.clone()));
+            None => distinct.push(site),
         }
-        distinct.push(site);
     }
     (distinct, notes)
 }

@@ -37,6 +37,9 @@ pub fn is_ours(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str().as_bytes().starts_with(DIRECTORY.as_bytes()))
 }
 
+/// Why a path is refused that [`is_ours`].
+pub const OURS: &str = "lies in the journal of this program, or is a stage of it";
+
 /// The journal of one site-packages directory.
 #[derive(Debug)]
 pub struct Journal {

@@ -3,6 +3,7 @@
 
 mod copied;
 mod gone;
+mod listing;
 mod order;
 mod pretend;
 mod step;
@@ -12,6 +13,7 @@ mod whole;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
@@ -21,6 +23,7 @@ use crate::error::{Exit, Hint};
 use crate::ground::{Ground, is_within};
 use crate::journal::{Ended, Journal, Record};
 use crate::model::{Change, Place, RelPath};
+use crate::pyenv::is_bytecode_of;
 
 use gone::Gone;
 
@@ -152,19 +155,14 @@ fn drop_bytecode(ground: &mut Ground<'_>, change: &Change) -> anyhow::Result<()>
     for file in dir.names()? {
         let Some(path) = inside.path.sibling(&file) else { continue };
         let place = Place { root: change.at.root, path };
-        if is_bytecode_of(&file, name) && !ground.plan.changes.iter().any(|c| c.at == place) {
+        if is_bytecode_of(file.as_bytes(), name.as_bytes())
+            && !ground.plan.changes.iter().any(|c| c.at == place)
+        {
             ground.mark_dirty(&place);
             ground.discard(&place, &file)?;
         }
     }
     Ok(())
-}
-
-/// `post_kernel.cpython-312.opt-1.pyc` belongs to `post_kernel.py`.
-fn is_bytecode_of(file: &OsStr, source: &OsStr) -> bool {
-    let stem = Path::new(source).file_stem().unwrap_or_default().as_encoded_bytes();
-    let rest = file.as_encoded_bytes().strip_prefix(stem);
-    rest.is_some_and(|rest| rest.starts_with(b".") && rest.ends_with(b".pyc"))
 }
 
 /// A journal grants nothing: the run must have been made here, and what it names must be where the tool would work

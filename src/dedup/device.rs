@@ -57,7 +57,7 @@ pub fn read(inventory: &mut Inventory) -> anyhow::Result<Device> {
 
 /// Reports or re-makes the entries of one devel tree.
 pub fn decide(site: &mut Site<'_, '_>, root: usize) {
-    let mut by_target: BTreeMap<&Place, Vec<&FileRecord>> = BTreeMap::new();
+    let mut by_target: BTreeMap<&Place, (&FileRecord, Vec<&FileRecord>)> = BTreeMap::new();
     let (inventory, device) = (site.inventory, site.device);
     let regular = |place: &Place| inventory.files.get(place).filter(|file| file.kind == Kind::File);
     let mut split = 0;
@@ -77,7 +77,7 @@ pub fn decide(site: &mut Site<'_, '_>, root: usize) {
         let intact = inode(file) == inode(other);
         split += u64::from(!intact);
         if site.options.device_links {
-            by_target.entry(target).or_default().push(file);
+            by_target.entry(target).or_insert((other, Vec::new())).1.push(file);
         } else if intact {
             site.out.leave(path, Reason::DeviceManifest, "intact");
         } else {
@@ -104,10 +104,8 @@ pub fn decide(site: &mut Site<'_, '_>, root: usize) {
         );
         site.out.notes.push(text);
     }
-    for (target, files) in by_target {
-        if let Some(kept) = regular(target) {
-            remake(site, kept, files);
-        }
+    for (kept, files) in by_target.into_values() {
+        remake(site, kept, files);
     }
 }
 

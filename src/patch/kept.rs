@@ -6,7 +6,7 @@ use super::plan::JobFile;
 use super::target::Ground;
 use crate::elf;
 use crate::error::{Exit, Hint};
-use crate::journal::is_ours;
+use crate::journal::{OURS, is_ours};
 
 /// Names in patches were judged when they were parsed; but a root, or the link or variable that gives it, may lead into the
 /// journal too.
@@ -21,8 +21,7 @@ pub(super) fn of_the_journal(file: &JobFile<'_>, ground: &Ground<'_>) -> Result<
         return Ok(());
     }
     let hint = Hint::new("give the directory of the package in the recipe's `roots`");
-    let why = "it lies in the journal of this program, or is a stage of it";
-    Err(anyhow!("can't patch `{}`: {why}", absolute.display()).context(hint).context(Exit::Usage))
+    Err(anyhow!("can't patch `{}`: it {OURS}", absolute.display()).context(hint).context(Exit::Usage))
 }
 
 /// Why a file is not patched, if it is a library or would become one.

@@ -10,7 +10,7 @@ use std::path::Path;
 use diffy::Patch;
 
 use super::lint::{Header, Linted, Mistake, Section};
-use crate::journal::is_ours;
+use crate::journal::{OURS, is_ours};
 use crate::model::RelPath;
 
 /// How many leading components a name in the patch loses.
@@ -167,10 +167,7 @@ fn stripped(name: &[u8], level: usize) -> Result<RelPath, Refusal> {
         ));
     }
     if is_ours(Path::new(OsStr::from_bytes(name))) {
-        return Err((
-            "journal",
-            format!("`{lossy_name}` lies in the journal of this program, or is a stage of it"),
-        ));
+        return Err(("journal", format!("`{lossy_name}` {OURS}")));
     }
     let mut rest = name;
     for _ in 0..level {

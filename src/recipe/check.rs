@@ -10,7 +10,7 @@ use super::mistake::Mistake;
 use super::when::{When, split_rule};
 use super::{Patch, Recipe, Variant};
 use crate::check::Requirement;
-use crate::journal::is_ours;
+use crate::journal::{OURS, is_ours};
 use crate::model::RelPath;
 
 /// Checks a recipe whose shape is right; `tree` is the same text with its places.
@@ -104,7 +104,7 @@ impl<'t> Checker<'t> {
             self.demand(
                 !is_ours(Path::new(root)),
                 &["patch", &at, "target", "roots", &r.to_string()],
-                || format!("`{root}` lies in the journal of this program, or is a stage of it"),
+                || format!("`{root}` {OURS}"),
             );
         }
         if let Some(marker) = &patch.target.marker {

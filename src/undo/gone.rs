@@ -4,16 +4,16 @@
 //! or that a mount hides, looks empty too.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::listing::{Listing, listings, top_of};
 use crate::discover::role_of;
 use crate::dist;
 use crate::ground::Ground;
 use crate::held::Seen;
-use crate::model::{Change, Entry, FileEntry, Source};
-use crate::pyenv::Record;
+use crate::model::{Change, Entry};
 use crate::stat;
 
 /// Indices of changes that can't be taken back, and needn't be.
@@ -44,7 +44,10 @@ pub fn gone(ground: &Ground<'_>) -> Gone {
         return Gone::default();
     }
     let Some(installed) = installed(ground) else { return Gone::default() };
-    units.retain(|unit, indices| is_uninstalled(ground, &installed, unit, indices));
+    // The RECORDs that went with their whole directory.
+    let mut went = listings(ground);
+    went.retain(|listing| no_directory(ground, &changes[listing.index]));
+    units.retain(|unit, indices| is_uninstalled(ground, &installed, &went, unit, indices));
     let paths: BTreeSet<usize> = units.into_values().flatten().collect();
     let groups: BTreeSet<u32> = paths.iter().map(|index| changes[*index].group).collect();
     let turned = |change: &Change| matches!(change.before, Entry::Symlink { .. });
@@ -57,14 +60,7 @@ pub fn unit(ground: &Ground<'_>, change: &Change) -> Unit {
     if ground.plan.roots.get(root).and_then(|root| root.file_name()).and_then(role_of).is_some() {
         return (root, None);
     }
-    let mut names = change.at.path.as_path().iter();
-    let (first, second) = (names.next().unwrap_or_default(), names.next());
-    // The bytecode of `mod.py` goes with it.
-    if let (true, Some(file)) = (first == "__pycache__", second) {
-        let stem = file.as_encoded_bytes().split(|byte| *byte == b'.').next().unwrap_or_default();
-        return (root, Some(format!("{}.py", String::from_utf8_lossy(stem)).into()));
-    }
-    (root, Some(first.to_os_string()))
+    (root, Some(top_of(change)))
 }
 
 /// Bytecode may be made and removed by anybody: it says nothing.
@@ -108,7 +104,13 @@ fn installed(ground: &Ground<'_>) -> Option<Installed> {
     Some(installed)
 }
 
-fn is_uninstalled(ground: &Ground<'_>, installed: &Installed, unit: &Unit, indices: &[usize]) -> bool {
+fn is_uninstalled(
+    ground: &Ground<'_>,
+    installed: &Installed,
+    went: &[Listing],
+    unit: &Unit,
+    indices: &[usize],
+) -> bool {
     let path = |index: &usize| ground.plan.absolute(&ground.plan.changes[*index].at);
     let listed = indices.iter().any(|index| installed.files.contains(&path(index)));
     if listed || indices.iter().any(|index| is_hidden(ground, &ground.plan.changes[*index])) {
@@ -120,28 +122,12 @@ fn is_uninstalled(ground: &Ground<'_>, installed: &Installed, unit: &Unit, indic
         // What `rocm-sdk init` made is in no RECORD: its distribution must be gone.
         Some((_, base)) => !installed.names.iter().any(|name| name.starts_with(base)),
         // The rest was in a RECORD that the run changed with it, and that must be gone.
-        None => indices.iter().all(|index| was_owned(ground, &ground.plan.changes[*index])),
+        None => indices.iter().all(|index| {
+            let change = &ground.plan.changes[*index];
+            // Bytecode needs no row; its source does.
+            change.bytecode || went.iter().any(|listing| listing.index == *index || listing.has(change))
+        }),
     }
-}
-
-/// Whether a RECORD that the run changed listed this path, and went with its whole directory.
-fn was_owned(ground: &Ground<'_>, change: &Change) -> bool {
-    let path = change.at.path.as_path().as_os_str().as_encoded_bytes();
-    let listed_it = |record: &Change| {
-        let Entry::File(FileEntry { source: Source::Bytes, digest: Some(digest), .. }) = &record.before
-        else {
-            return false;
-        };
-        let bytes = ground.journal.original(*digest).unwrap_or_default();
-        record.at == change.at || Record::new(&bytes).is_some_and(|record| record.has(path))
-    };
-    let is_record = |other: &&Change| {
-        other.at.path.name() == OsStr::new("RECORD")
-            && other.at.root == change.at.root
-            && no_directory(ground, other)
-    };
-    // Bytecode needs no row; its source does.
-    change.bytecode || ground.plan.changes.iter().filter(is_record).any(listed_it)
 }
 
 /// Whether something may be mounted on the way from site-packages to the path.

@@ -19,15 +19,18 @@ use crate::pyenv::{Record, describes};
 /// # Errors
 /// When a RECORD or such a file can't be read.
 pub fn theirs(ground: &Ground<'_>, members: &BTreeSet<usize>) -> anyhow::Result<BTreeMap<usize, String>> {
+    let mut theirs = BTreeMap::new();
+    if members.is_empty() {
+        return Ok(theirs);
+    }
     let changes = &ground.plan.changes;
     let known: HashSet<PathBuf> = changes.iter().map(|change| ground.plan.absolute(&change.at)).collect();
     let lasting = members.iter().filter(|index| !changes[**index].bytecode);
     let wanted: HashMap<PathBuf, usize> =
         lasting.map(|index| (ground.plan.absolute(&changes[*index].at), *index)).collect();
     let mut sites: BTreeSet<&Path> = ground.open_roots().map(PathBuf::as_path).collect();
-    sites.extend((!members.is_empty()).then(|| ground.journal.site_packages().path()));
-    let mut theirs = BTreeMap::new();
-    for site in sites.into_iter().filter(|_| !members.is_empty()) {
+    sites.insert(ground.journal.site_packages().path());
+    for site in sites {
         let records = dist::records(site).with_context(|| format!("can't list `{}`", site.display()))?;
         for path in records.into_iter().filter(|path| !known.contains(path)) {
             let bytes =

@@ -1,31 +1,21 @@
 //! What a run patched in one distribution is taken back whole or not at all: half a patch fits nothing any more.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
 use super::gone::{Gone, unit};
+use super::listing::listings;
 use super::{Pretend, step, theirs};
 use crate::ground::Ground;
 use crate::held;
-use crate::model::{Change, Entry, FileEntry, Source};
-use crate::pyenv::Record;
+use crate::model::{Change, Entry, Source};
 
 /// Whether a change brings or replaces content, as those of a patch do.
 pub fn brings_bytes(change: &Change) -> bool {
     let bytes = |entry: &Entry| matches!(entry, Entry::File(file) if file.source == Source::Bytes);
     bytes(&change.before) || bytes(&change.after)
-}
-
-/// A RECORD that the run changed, as it was before: what it lists, and the directories and modules of that.
-struct Listing {
-    index: usize,
-    root: usize,
-    paths: HashSet<Vec<u8>>,
-    tops: HashSet<Vec<u8>>,
 }
 
 /// The changes of patches, each set with all that was patched in the same distribution, its RECORD and stale bytecode
@@ -34,13 +24,12 @@ pub fn sets(ground: &Ground<'_>) -> Vec<BTreeSet<usize>> {
     let changes = &ground.plan.changes;
     let groups: BTreeSet<u32> = changes.iter().filter(|c| brings_bytes(c)).map(|c| c.group).collect();
     let patched = || changes.iter().enumerate().filter(|(_, change)| groups.contains(&change.group));
-    let listings: Vec<Listing> =
-        patched().filter_map(|(index, change)| listing(ground, index, change)).collect();
+    let listings = listings(ground);
     let mut of_record: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
     let mut of_unit: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
     for (index, change) in patched() {
         let mut owners =
-            listings.iter().filter(|listing| listing.index == index || listing.has(change)).peekable();
+            listings.iter().filter(|listing| listing.index == index || listing.may_have(change)).peekable();
         if owners.peek().is_none() {
             let (root, top) = unit(ground, change);
             let top = top.filter(|_| is_site(ground, root));
@@ -51,41 +40,6 @@ pub fn sets(ground: &Ground<'_>) -> Vec<BTreeSet<usize>> {
         }
     }
     of_record.into_values().chain(of_unit.into_values()).collect()
-}
-
-fn listing(ground: &Ground<'_>, index: usize, change: &Change) -> Option<Listing> {
-    let Entry::File(FileEntry { source: Source::Bytes, digest: Some(digest), .. }) = &change.before else {
-        return None;
-    };
-    if change.at.path.name() != OsStr::new("RECORD") {
-        return None;
-    }
-    // One that is damaged lists nothing here, and stops the undo when it is to be brought back.
-    let bytes = ground.journal.original(*digest).unwrap_or_default();
-    let paths: HashSet<Vec<u8>> =
-        Record::new(&bytes).map(|record| record.rows().map(|(path, _)| path).collect()).unwrap_or_default();
-    let top = |path: &Vec<u8>| path.split(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
-    Some(Listing { index, root: change.at.root, tops: paths.iter().map(top).collect(), paths })
-}
-
-impl Listing {
-    /// What the run made anew has no row before it: there its directory must do.
-    fn has(&self, change: &Change) -> bool {
-        let path = source_of(change);
-        let top = path.iter().next().unwrap_or_default().as_encoded_bytes();
-        let listed = self.paths.contains(path.as_os_str().as_encoded_bytes());
-        self.root == change.at.root && (listed || (change.before == Entry::Absent && self.tops.contains(top)))
-    }
-}
-
-/// The path of a change; of bytecode that of its source.
-fn source_of(change: &Change) -> PathBuf {
-    let path = change.at.path.as_path();
-    let directory = path.parent().and_then(Path::parent).filter(|_| change.bytecode);
-    let Some(directory) = directory else { return path.to_path_buf() };
-    let name =
-        change.at.path.name().as_encoded_bytes().split(|byte| *byte == b'.').next().unwrap_or_default();
-    directory.join(OsStr::from_bytes(&[name, b".py"].concat()))
 }
 
 /// Whether a root is a site-packages directory; others are what a recipe's roots name.

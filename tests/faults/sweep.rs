@@ -213,8 +213,7 @@ pub fn looks(context: &Context, scene: Scene) -> Result<Tally, String> {
         calls.iter().flat_map(at).map(|fault| Point { scene, steps: vec![(Phase::Run, Some(fault))] });
     let points: Vec<_> = points.collect();
     let points = if context.full { points } else { spread(points, 250) };
-    let make = |worker: usize| Bench::new(&context.dir(&format!("worker-{worker}-{}", scene.name)), scene);
-    context.each(&format!("fault at a look, {}", scene.name), &points, make, |bench, point| {
+    check_all_with(context, "fault at a look", scene, points, |bench, point| {
         let not_met = |check: &Check| check.as_ref().is_err_and(|error| error.starts_with(NOT_MET));
         let mut checks = (0..5).map(|_| point.check(bench));
         checks.find(|check| !not_met(check)).unwrap_or_else(|| Err(NOT_MET.to_owned()))
@@ -272,8 +271,18 @@ fn second_faults(call: &Call) -> Vec<Fault> {
 }
 
 fn check_all(context: &Context, what: &str, scene: Scene, points: Vec<Point>) -> Result<Tally, String> {
+    check_all_with(context, what, scene, points, |bench, point| point.check(bench))
+}
+
+fn check_all_with(
+    context: &Context,
+    what: &str,
+    scene: Scene,
+    points: Vec<Point>,
+    check: impl Fn(&Bench, &Point) -> Check + Sync,
+) -> Result<Tally, String> {
     let make = |worker: usize| Bench::new(&context.dir(&format!("worker-{worker}-{}", scene.name)), scene);
-    context.each(&format!("{what}, {}", scene.name), &points, make, |bench, point| point.check(bench))
+    context.each(&format!("{what}, {}", scene.name), &points, make, |bench, point| check(bench, point))
 }
 
 /// Replays one point.

@@ -1,6 +1,7 @@
 //! A patch is taken back whole or not at all, package by package, and only while the package is the one that was patched.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
@@ -9,126 +10,114 @@ use sha2::{Digest as _, Sha256};
 
 use crate::apply::{Site, edit};
 use crate::recorded_runs::{on, text};
-use crate::snapshot::{assert_same, snapshot};
+use crate::snapshot::{Snapshot, assert_same, snapshot};
 use crate::undo_refused::{dry_and_real, refuses};
+
+/// Packages with these files each, all of them patched with their RECORDs in one run; and what was before.
+fn patched(packages: &[(&str, &[&str])]) -> (Site, Snapshot) {
+    let rows = |text: &str, (name, files): &(&str, &[&str])| {
+        let rows: String = files.iter().map(|file| row(file, text)).collect();
+        (format!("{name}-1.dist-info/RECORD"), format!("{rows}{name}-1.dist-info/RECORD,,\n"))
+    };
+    let files = || packages.iter().flat_map(|(_, files)| *files);
+    let records = packages.iter().map(|package| rows("old\n", package));
+    let all: Vec<_> = files().map(|file| ((*file).to_owned(), "old\n".to_owned())).chain(records).collect();
+    let all: Vec<_> = all.iter().map(|(name, text)| (&name[..], &text[..])).collect();
+    let site = Site::new(&all);
+    let before = snapshot(&site.path);
+    let mut plan = site.plan(vec![]);
+    files().for_each(|file| edit(&site, &mut plan, file, "NEW\n"));
+    for package in packages {
+        let (name, text) = rows("NEW\n", package);
+        edit(&site, &mut plan, &name, &text);
+    }
+    site.run(plan);
+    (site, before)
+}
+
+/// A row of a RECORD.
+fn row(path: &str, text: &str) -> String {
+    let hash = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(text));
+    format!("{path},sha256={hash},{}\n", text.len())
+}
+
+fn reads(site: &Site, name: &str) -> String {
+    fs::read_to_string(site.at(name)).unwrap()
+}
 
 /// Half a patch fits nothing any more: a file that somebody changed keeps the others of its package, and only these.
 #[test]
 fn what_was_patched_in_one_package_is_taken_back_whole_or_not_at_all() {
-    let rows = |name: &str| format!("{name}/a.py,,\n{name}/b.py,,\n{name}-1.dist-info/RECORD,,\n");
-    let packages = ["kern", "other"];
-    let names = packages.map(|name| ["a.py", "b.py"].map(|file| format!("{name}/{file}")));
-    let (kern, other) = (rows("kern"), rows("other"));
-    let site = Site::new(&[
-        (&names[0][0], "a\n"),
-        (&names[0][1], "b\n"),
-        (&names[1][0], "a\n"),
-        (&names[1][1], "b\n"),
-        ("kern-1.dist-info/RECORD", &kern),
-        ("other-1.dist-info/RECORD", &other),
-    ]);
-    let before = snapshot(&site.path);
-    let mut plan = site.plan(vec![]);
-    names.iter().flatten().for_each(|name| edit(&site, &mut plan, name, "NEW\n"));
-    edit(&site, &mut plan, "kern-1.dist-info/RECORD", &kern.replace(",,", ",,4"));
-    edit(&site, &mut plan, "other-1.dist-info/RECORD", &other.replace(",,", ",,4"));
-    site.run(plan);
+    let (site, before) =
+        patched(&[("kern", &["kern/a.py", "kern/b.py"]), ("other", &["other/a.py", "other/b.py"])]);
     fs::write(site.at("kern/a.py"), "somebody's\n").unwrap();
     let (code, report) = dry_and_real(&site.path, &[]);
     assert_eq!((code, &report["undo"]["restored"]), (Some(3), &3.into()), "{report:#}");
-    assert_eq!(fs::read(site.at("kern/b.py")).unwrap(), b"NEW\n");
-    assert_eq!(fs::read(site.at("other/b.py")).unwrap(), b"b\n");
+    assert_eq!(reads(&site, "kern/b.py"), "NEW\n");
+    assert_eq!(reads(&site, "other/b.py"), "old\n");
     fs::write(site.at("kern/a.py"), "NEW\n").unwrap();
     assert_eq!(on(&site.path, &["undo"]).0, Some(0));
     assert_same(&before, &snapshot(&site.path));
-}
-
-fn row(path: &str, text: &str) -> String {
-    let hash = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(text));
-    format!("{path},sha256={hash},{}\n", text.len())
 }
 
 /// Where the next release brings upstream what the patch had brought, nobody can tell whose it is.
 #[test]
 fn a_file_that_the_next_release_brings_is_not_taken_back() {
     for left_behind in [false, true] {
-        let own = "kern-1.dist-info/RECORD,,\n";
-        let old = format!("{}{own}", row("kern/b.py", "one\n"));
-        let site = Site::new(&[("kern/b.py", "one\n"), ("kern-1.dist-info/RECORD", &old)]);
-        let mut plan = site.plan(vec![]);
-        edit(&site, &mut plan, "kern/b.py", "ONE\n");
-        edit(&site, &mut plan, "kern-1.dist-info/RECORD", &format!("{}{own}", row("kern/b.py", "ONE\n")));
-        site.run(plan);
+        let (site, _) = patched(&[("kern", &["kern/b.py"])]);
         // `pip install --target --upgrade` leaves the old one.
         if !left_behind {
             fs::remove_dir_all(site.at("kern-1.dist-info")).unwrap();
         }
         fs::create_dir(site.at("kern-2.dist-info")).unwrap();
-        fs::write(site.at("kern-2.dist-info/RECORD"), row("kern/b.py", "ONE\n")).unwrap();
+        fs::write(site.at("kern-2.dist-info/RECORD"), row("kern/b.py", "NEW\n")).unwrap();
         let (code, report) = dry_and_real(&site.path, &[]);
         assert_eq!((code, &report["undo"]["restored"]), (Some(3), &0.into()), "{report:#}");
         assert!(
             text(&report["undo"]["refused"]).contains("kern-2.dist-info/RECORD` lists it as it is"),
             "{report:#}"
         );
-        assert_eq!(fs::read(site.at("kern/b.py")).unwrap(), b"ONE\n");
+        assert_eq!(reads(&site, "kern/b.py"), "NEW\n");
         assert_eq!(site.journal().runs().unwrap().len(), 1, "its original stays");
         // Another file under that name is no reason.
         fs::write(site.at("kern-2.dist-info/RECORD"), row("kern/b.py", "two\n")).unwrap();
         assert_eq!(on(&site.path, &["undo"]).0, Some(0));
-        assert_eq!(fs::read(site.at("kern/b.py")).unwrap(), b"one\n");
+        assert_eq!(reads(&site, "kern/b.py"), "old\n");
     }
 }
 
 /// What another package of a shared directory brought stays that one's when the first is uninstalled.
 #[test]
 fn packages_that_share_a_directory_are_taken_back_each_for_itself() {
-    let rows = |name: &str, file: &str| format!("{file},,\n{name}-1.dist-info/RECORD,,\n");
-    let (a, b) = (rows("a", "shared/a.py"), rows("b", "shared/b.py"));
-    let site = Site::new(&[
-        ("shared/a.py", "a\n"),
-        ("shared/b.py", "b\n"),
-        ("a-1.dist-info/RECORD", &a),
-        ("b-1.dist-info/RECORD", &b),
-    ]);
-    let mut plan = site.plan(vec![]);
-    ["shared/a.py", "shared/b.py"].iter().for_each(|name| edit(&site, &mut plan, name, "NEW\n"));
-    edit(&site, &mut plan, "a-1.dist-info/RECORD", &a.replace(",,", ",,4"));
-    edit(&site, &mut plan, "b-1.dist-info/RECORD", &b.replace(",,", ",,4"));
-    site.run(plan);
+    let (site, before) = patched(&[("a", &["shared/a.py"]), ("b", &["shared/b.py"])]);
     fs::remove_dir_all(site.at("a-1.dist-info")).unwrap();
     fs::remove_file(site.at("shared/a.py")).unwrap();
     let (code, report) = dry_and_real(&site.path, &[]);
     assert_eq!((code, &report["undo"]["restored"]), (Some(3), &2.into()), "{report:#}");
-    assert_eq!(fs::read(site.at("shared/b.py")).unwrap(), b"b\n");
-    assert_eq!(fs::read(site.at("b-1.dist-info/RECORD")).unwrap(), b.as_bytes());
+    assert_eq!(reads(&site, "shared/b.py"), "old\n");
+    let record = Path::new("b-1.dist-info/RECORD");
+    assert_eq!(snapshot(&site.path).get(record), before.get(record));
 }
 
 /// Images are slimmed so.
 #[test]
 fn swept_caches_stop_no_undo() {
-    let site = Site::new(&[("kern/b.py", "one\n"), ("kern/__pycache__/b.cpython-312.pyc", "old")]);
+    let site = Site::new(&[("kern/b.py", "old\n"), ("kern/__pycache__/b.cpython-312.pyc", "old")]);
     let mut plan = site.plan(vec![]);
-    edit(&site, &mut plan, "kern/b.py", "ONE\n");
+    edit(&site, &mut plan, "kern/b.py", "NEW\n");
     edit(&site, &mut plan, "kern/__pycache__/b.cpython-312.pyc", "");
     let last = plan.changes.last_mut().unwrap();
     (last.after, last.bytecode) = (Entry::Absent, true);
     site.run(plan);
     fs::remove_dir(site.at("kern/__pycache__")).unwrap();
     assert_eq!(dry_and_real(&site.path, &[]).0, Some(0));
-    assert_eq!(fs::read(site.at("kern/b.py")).unwrap(), b"one\n");
+    assert_eq!(reads(&site, "kern/b.py"), "old\n");
     assert!(!site.at("kern/__pycache__").exists());
 }
 
 #[test]
 fn a_package_behind_a_link_is_left_as_it_is_until_it_is_back() {
-    let rows = "kern/b.py,,\nkern-1.dist-info/RECORD,,\n";
-    let site = Site::new(&[("kern/b.py", "one\n"), ("kern-1.dist-info/RECORD", rows)]);
-    let before = snapshot(&site.path);
-    let mut plan = site.plan(vec![]);
-    edit(&site, &mut plan, "kern/b.py", "ONE\n");
-    edit(&site, &mut plan, "kern-1.dist-info/RECORD", "kern/b.py,,4\nkern-1.dist-info/RECORD,,\n");
-    site.run(plan);
+    let (site, before) = patched(&[("kern", &["kern/b.py"])]);
     fs::rename(site.at("kern"), site.at("away")).unwrap();
     std::os::unix::fs::symlink("away", site.at("kern")).unwrap();
     refuses(&site.path, "a symlink or file is on its way now");
@@ -141,11 +130,7 @@ fn a_package_behind_a_link_is_left_as_it_is_until_it_is_back() {
 
 #[test]
 fn what_an_undo_restored_before_its_error_is_told() {
-    let site = Site::new(&[("a/a.py", "a\n"), ("b/b.py", "b\n")]);
-    let before = snapshot(&site.path);
-    let mut plan = site.plan(vec![]);
-    ["a/a.py", "b/b.py"].iter().for_each(|name| edit(&site, &mut plan, name, "NEW\n"));
-    site.run(plan);
+    let (site, before) = patched(&[("a", &["a/a.py"]), ("b", &["b/b.py"])]);
     let fix = |how: &str| Command::new("chattr").arg(how).arg(site.at("a")).status();
     if !fix("+i").is_ok_and(|status| status.success()) {
         eprintln!("not run: no directory can be made immutable here");
@@ -153,9 +138,9 @@ fn what_an_undo_restored_before_its_error_is_told() {
     }
     let (code, report) = on(&site.path, &["undo"]);
     assert!(fix("-i").unwrap().success());
-    assert_eq!((code, &report["undo"]["restored"]), (Some(1), &1.into()), "{report:#}");
+    assert_eq!((code, &report["undo"]["restored"]), (Some(1), &3.into()), "{report:#}");
     assert_eq!(report["undo"]["runs"], serde_json::json!(["0001"]));
-    assert_eq!(fs::read(site.at("b/b.py")).unwrap(), b"b\n");
+    assert_eq!(reads(&site, "b/b.py"), "old\n");
     assert_eq!(on(&site.path, &["undo"]).0, Some(0));
     assert_same(&before, &snapshot(&site.path));
 }
