@@ -92,7 +92,7 @@ impl Journal {
         let us = rustix::process::geteuid().as_raw();
         if ![0, us, tree.st_uid].contains(&journal.st_uid) || journal.st_mode & 0o022 & !tree.st_mode != 0 {
             return Err(anyhow!("the journal `{shown}` could have been written by others than the owner")
-                .context(Hint::new("look at its owner and mode; if it isn't rocm-fixup's, remove it"))
+                .context(Hint::new("see whether it is as rocm-fixup left it; then `chmod go-w` and `chown` it, else remove it"))
                 .context(Exit::Refused));
         }
         Ok(())

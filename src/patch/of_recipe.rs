@@ -126,10 +126,10 @@ fn job<'p>(
                 continue;
             }
         }
-        match pick(patch, variants, copy, files)? {
+        match pick(patch, variants, copy, ground, files)? {
             Pick::Variant(v) => {
                 let (Some(known), Some(parsed)) = (patch.variant.get(v), variants.get(v)) else { continue };
-                job.files.extend(job_files(known, parsed, copy));
+                job.files.extend(job_files(known, parsed, copy, ground));
             }
             Pick::Nothing(state, why) => {
                 nothing.get_or_insert((state, why));
@@ -147,12 +147,18 @@ fn job<'p>(
     Ok(job)
 }
 
-fn job_files<'p>(known: &Variant, parsed: &'p [FilePatch<'p>], copy: &TargetCopy) -> Vec<JobFile<'p>> {
+fn job_files<'p>(
+    known: &Variant,
+    parsed: &'p [FilePatch<'p>],
+    copy: &TargetCopy,
+    ground: &Ground<'_>,
+) -> Vec<JobFile<'p>> {
     let file = |patch: &'p FilePatch<'p>| {
+        let (root, path) = copy.file(&patch.path, ground)?;
         let hashes = known.files.iter().find(|f| patch.path.as_path().as_os_str() == f.path.as_str());
         Some(JobFile {
-            root: copy.root.clone(),
-            path: copy.file(&patch.path)?,
+            root,
+            path,
             patch,
             known: hashes.map(crate::recipe::FileHashes::known),
             distribution: copy.distribution.as_ref().map(|d| d.name.clone()),
@@ -192,11 +198,14 @@ fn pick(
     patch: &Patch,
     variants: &[Vec<FilePatch<'_>>],
     copy: &TargetCopy,
+    ground: &Ground<'_>,
     files: &mut Files,
 ) -> Result<Pick> {
     let mut hash = |path: &str| -> Result<Option<Sha256>> {
-        let Some(path) = RelPath::new(path).and_then(|p| copy.file(&p)) else { return Ok(None) };
-        Ok(match files.get(&copy.root, &path)? {
+        let Some((root, path)) = RelPath::new(path).and_then(|p| copy.file(&p, ground)) else {
+            return Ok(None);
+        };
+        Ok(match files.get(&root, &path)? {
             Found::File(seen) => Some(Sha256::of(&seen.bytes)),
             _ => None,
         })
@@ -236,8 +245,8 @@ fn pick(
     for (v, parsed) in variants.iter().enumerate().rev() {
         let mut fits = true;
         for file in parsed {
-            let Some(path) = copy.file(&file.path) else { continue };
-            let bytes = match files.get(&copy.root, &path)? {
+            let Some((root, path)) = copy.file(&file.path, ground) else { continue };
+            let bytes = match files.get(&root, &path)? {
                 Found::File(seen) => Some(seen.bytes.as_slice()),
                 _ => None,
             };

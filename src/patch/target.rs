@@ -37,10 +37,17 @@ impl TargetCopy {
         self.root.join(&self.below)
     }
 
-    /// A file of the patch as a path below `root`.
+    /// A file of the patch, as a path below `root`; or below the site-packages directory that it lies in, which a root may
+    /// be above of: there are the RECORDs that list it.
     #[must_use]
-    pub fn file(&self, path: &RelPath) -> Option<RelPath> {
-        RelPath::new(self.below.join(path.as_path()))
+    pub fn file(&self, path: &RelPath, ground: &Ground<'_>) -> Option<(PathBuf, RelPath)> {
+        let below = self.below.join(path.as_path());
+        let absolute = self.root.join(&below);
+        let deeper = |site: &&PathBuf| site.starts_with(&self.root) && absolute.starts_with(site);
+        match ground.site_packages.iter().find(deeper) {
+            Some(site) => Some((site.clone(), RelPath::new(absolute.strip_prefix(site).ok()?)?)),
+            None => Some((self.root.clone(), RelPath::new(below)?)),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use crate::cli;
 use crate::console;
 use crate::error::{Exit, Hint, message};
-use crate::journal::{Journal, Record};
+use crate::journal::{Ended, Journal, Record, Run};
 use crate::report::{Report, Undo};
 use crate::session::{Session, run_ref};
 use crate::undo::{self, Pretend, Undone};
@@ -68,6 +68,9 @@ pub fn undo(session: &mut Session<'_>, args: &cli::Undo, report: &mut Report) ->
             break;
         }
     }
+    if report.error.is_none() && told.refused.is_empty() {
+        report.notes.extend(runs.last().and_then(|(_, run)| stopped(run)));
+    }
     report.undo = Some(told);
     Ok(())
 }
@@ -99,6 +102,13 @@ fn tell(undone: &Undone, record: &Record, journal: &Journal, told: &mut Undo, re
     if !undone.refused.is_empty() {
         report.next.push(leave_it(journal, &record.id));
     }
+}
+
+/// A stopped run that no later one went on from is taken back alone, and easily overlooked.
+fn stopped(run: &Run) -> Option<String> {
+    let stopped = !run.moved && matches!(run.ended, None | Some(Ended::Stopped));
+    let id = &run.record.id;
+    stopped.then(|| format!("run {id} was stopped half-way: rocm-fixup undo {id} takes back what it made"))
 }
 
 fn hinted(error: anyhow::Error) -> anyhow::Error {
@@ -136,7 +146,7 @@ pub fn recorded(session: &Session<'_>, report: &mut Report) -> anyhow::Result<()
                     report.notes.extend(gone(
                         id,
                         &paths,
-                        "rocm-fixup undo takes back what is left of the run",
+                        "rocm-fixup undo --dry-run tells what of the rest is taken back",
                     ));
                 }
                 Err(error) => report.notes.push(format!("undo can't take it back: {}", message(&error))),

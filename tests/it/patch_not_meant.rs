@@ -96,6 +96,29 @@ fn of_two_site_packages_the_one_where_something_else_has_the_name_is_left_alone(
     }
 }
 
+/// A root may be a directory above site-packages: what lies there is listed by a RECORD all the same.
+#[test]
+fn what_is_patched_from_above_site_packages_is_seen_to_as_if_from_within() {
+    let (within, above) = (Site::new(), Site::new());
+    assert_eq!(code(&patch(&within, &of_demo(&within, "demo")).output().unwrap()), 0);
+    let original = fs::read_to_string(above.at("demo/a.py")).unwrap();
+    let known =
+        files("site-packages/demo/a.py", original.as_bytes(), original.replace("five", "FIVE").as_bytes());
+    let text = PATCH.replace("/a.py", "/site-packages/demo/a.py");
+    let my = recipe(&above, "demo", above.top().to_str().unwrap(), text.as_bytes(), &known);
+    let before = snapshot(&above.at(""));
+    let output = patch(&above, &my).output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    for name in ["demo/a.py", "demo-1.0.dist-info/RECORD"] {
+        assert_eq!(fs::read(above.at(name)).unwrap(), fs::read(within.at(name)).unwrap(), "{name}");
+    }
+    assert!(!above.at("demo/__pycache__/a.cpython-311.pyc").exists());
+    assert_eq!(json(&patch(&above, &my).output().unwrap())["patches"][0]["state"], "already");
+    let output = tool(&["undo", "--site-packages"]).arg(above.at("")).output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert_same(&before, &snapshot(&above.at("")));
+}
+
 #[test]
 fn a_recipe_for_the_journal_or_a_stage_is_refused() {
     let site = Site::new();

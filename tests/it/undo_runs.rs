@@ -20,6 +20,14 @@ fn kill_late(site: &Path) {
 fn undone(site: &Path, runs: &[&str]) {
     let (code, report) = on(site, &["undo"]);
     assert_eq!((code, &report["undo"]["runs"]), (Some(0), &json!(runs)), "{report:#}");
+    // What was stopped and is still there is told.
+    let (_, left) = on(site, &["status"]);
+    let newest = left["runs"].as_array().and_then(|runs| runs.last());
+    let stopped = newest.filter(|run| run["state"] == "stopped").map(|run| {
+        let id = run["id"].as_str().unwrap();
+        format!("run {id} was stopped half-way: rocm-fixup undo {id} takes back what it made")
+    });
+    assert_eq!(report["notes"], stopped.map_or(json!([]), |note| json!([note])), "{report:#}");
 }
 
 #[test]
