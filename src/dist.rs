@@ -1,24 +1,21 @@
 //! Installed distributions, read from `*.dist-info` and `*.egg-info` by the binary itself. Starts no Python, reads at
 //! most [`HEADERS`] bytes of a METADATA, and never writes.
 
+mod metadata;
+mod record;
+
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
-
 use anyhow::{Context as _, Result};
-use serde::Deserialize;
+use rustix::fs::{Mode, OFlags};
 
 use crate::model::{Distribution, normalised};
 
-/// Headers come first in a METADATA, before the description; of torch's they are 30 KiB.
-pub const HEADERS: u64 = 512 * 1024;
-/// `direct_url.json` is a few hundred bytes.
-const DIRECT_URL: u64 = 64 * 1024;
-/// The RECORD of the largest wheels has some 10 MB.
-const RECORD: u64 = 256 * 1024 * 1024;
+pub use metadata::{DirectUrl, HEADERS, VcsInfo, direct_url, extras, parse_headers, requirements};
+pub use record::{files, read_record, record};
 
 /// The distribution called `name` (in any spelling) that an import would take: that of the first directory.
 #[must_use]
@@ -123,7 +120,7 @@ fn read(site: &Path, dir: &Path) -> Option<Distribution> {
 
 fn read_or_fail(site: &Path, dir: &Path) -> io::Result<Option<Distribution>> {
     let (mut name, mut version) = (None, None);
-    let headers = match headers(dir) {
+    let headers = match metadata::headers(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         headers => headers?,
     };
@@ -143,69 +140,26 @@ fn read_or_fail(site: &Path, dir: &Path) -> io::Result<Option<Distribution>> {
     }))
 }
 
-/// The `Requires-Dist` lines of a distribution, as written.
+/// Where the RECORDs of all that is installed in a directory are, or would be.
 ///
 /// # Errors
-/// If its METADATA can't be read.
-pub fn requirements(dist: &Distribution) -> Result<Vec<String>> {
-    header(dist, "requires-dist")
+/// When the directory can't be listed.
+pub fn records(site: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(list_metadata_dirs(site)?.into_iter().map(|(dir, _)| dir.join("RECORD")).collect())
 }
 
-/// The extras that a distribution has, as written.
+/// What is installed in `site` (physical), without a look at any METADATA: the normalised names of the metadata
+/// directories with their versions, and the files that a RECORD lists.
 ///
 /// # Errors
-/// If its METADATA can't be read.
-pub fn extras(dist: &Distribution) -> Result<Vec<String>> {
-    header(dist, "provides-extra")
-}
-
-fn header(dist: &Distribution, wanted: &str) -> Result<Vec<String>> {
-    let headers =
-        headers(&dist.dist_info).with_context(|| format!("can't read `{}`", dist.dist_info.display()))?;
-    Ok(headers.into_iter().filter(|(key, _)| key == wanted).map(|(_, value)| value).collect())
-}
-
-/// The headers of METADATA or PKG-INFO: lower-case keys, folded lines joined. Whatever isn't a header is passed over.
-fn headers(dir: &Path) -> io::Result<Vec<(String, String)>> {
-    let file = [dir.join("METADATA"), dir.join("PKG-INFO"), dir.to_path_buf()];
-    let mut text = None;
-    for path in file {
-        match read_some(&path, HEADERS) {
-            Ok(bytes) => {
-                text = Some(bytes);
-                break;
-            }
-            // A link is there, so it isn't absent: what it should lead to tells a name, and with it a RECORD.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() && path != dir => {
-                let name = path.file_name().unwrap_or_default().display();
-                return Err(io::Error::other(format!("{name} is a symbolic link that leads to no file")));
-            }
-            // An old egg-info can be a plain file.
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
-            Err(error) => return Err(error),
-        }
+/// When the directory or a RECORD can't be read.
+pub fn listed(site: &Path) -> io::Result<(Vec<String>, Vec<PathBuf>)> {
+    let (mut names, mut files) = (Vec::new(), Vec::new());
+    for (dir, stem) in list_metadata_dirs(site)? {
+        names.push(normalised(&String::from_utf8_lossy(&stem)));
+        files.extend(record::files_in(&dir.join("RECORD"), site)?.into_iter().flatten());
     }
-    Ok(parse_headers(&text.ok_or(io::ErrorKind::NotFound)?))
-}
-
-/// The headers in the text of METADATA; public for the fuzz target.
-#[must_use]
-pub fn parse_headers(text: &[u8]) -> Vec<(String, String)> {
-    let mut headers: Vec<(String, String)> = Vec::new();
-    for line in String::from_utf8_lossy(text).lines() {
-        if line.trim().is_empty() {
-            break;
-        }
-        if line.starts_with([' ', '\t']) {
-            if let Some((_, value)) = headers.last_mut() {
-                value.push(' ');
-                value.push_str(line.trim());
-            }
-        } else if let Some((key, value)) = line.split_once(':') {
-            headers.push((key.trim().to_ascii_lowercase(), value.trim().to_owned()));
-        }
-    }
-    headers
+    Ok((names, files))
 }
 
 fn read_some(path: &Path, most: u64) -> io::Result<Vec<u8>> {
@@ -218,110 +172,6 @@ fn read_some(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// What `direct_url.json` (PEP 610) says about an install that didn't come from an index.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct DirectUrl {
-    pub url: String,
-    pub vcs_info: Option<VcsInfo>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct VcsInfo {
-    pub vcs: String,
-    pub commit_id: String,
-}
-
-/// `None` where the distribution came from an index, or says nothing.
-///
-/// # Errors
-/// If the file is there, but can't be read or understood.
-pub fn direct_url(dist: &Distribution) -> Result<Option<DirectUrl>> {
-    let path = dist.dist_info.join("direct_url.json");
-    let bytes = match read_some(&path, DIRECT_URL) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        bytes => bytes.with_context(|| format!("can't read `{}`", path.display()))?,
-    };
-    serde_json::from_slice(&bytes).map(Some).with_context(|| format!("can't understand `{}`", path.display()))
-}
-
-/// Where the distribution's RECORD is, or would be.
-#[must_use]
-pub fn record(dist: &Distribution) -> PathBuf {
-    dist.dist_info.join("RECORD")
-}
-
-/// The files of a distribution by its RECORD, absolute; `None` where it has none (distro packages, egg-info).
-///
-/// # Errors
-/// If RECORD is there but can't be read.
-pub fn files(dist: &Distribution) -> Result<Option<Vec<PathBuf>>> {
-    let path = record(dist);
-    files_in(&path, &dist.site_packages).with_context(|| format!("can't read `{}`", path.display()))
-}
-
-/// The bytes of a RECORD; `None` where there is none.
-///
-/// # Errors
-/// If it is there but can't be read.
-pub fn read_record(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match read_some(path, RECORD) {
-        // An old egg-info can be a plain file.
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Ok(None)
-        }
-        bytes => bytes.map(Some),
-    }
-}
-
-/// Where the RECORDs of all that is installed in a directory are, or would be.
-///
-/// # Errors
-/// When the directory can't be listed.
-pub fn records(site: &Path) -> io::Result<Vec<PathBuf>> {
-    Ok(list_metadata_dirs(site)?.into_iter().map(|(dir, _)| dir.join("RECORD")).collect())
-}
-
-fn files_in(record: &Path, site: &Path) -> io::Result<Option<Vec<PathBuf>>> {
-    let Some(bytes) = read_record(record)? else { return Ok(None) };
-    let rows = bytes.split(|&byte| byte == b'\n').filter_map(first_field);
-    Ok(Some(rows.map(|field| site.join(std::ffi::OsStr::from_bytes(&field))).collect()))
-}
-
-/// What is installed in `site` (physical), without a look at any METADATA: the normalised names of the metadata
-/// directories with their versions, and the files that a RECORD lists.
-///
-/// # Errors
-/// When the directory or a RECORD can't be read.
-pub fn listed(site: &Path) -> io::Result<(Vec<String>, Vec<PathBuf>)> {
-    let (mut names, mut files) = (Vec::new(), Vec::new());
-    for (dir, stem) in list_metadata_dirs(site)? {
-        names.push(normalised(&String::from_utf8_lossy(&stem)));
-        files.extend(files_in(&dir.join("RECORD"), site)?.into_iter().flatten());
-    }
-    Ok((names, files))
-}
-
-/// The first field of a CSV row, unquoted.
-fn first_field(row: &[u8]) -> Option<Vec<u8>> {
-    let row = row.strip_suffix(b"\r").unwrap_or(row);
-    let Some(quoted) = row.strip_prefix(b"\"") else {
-        let end = row.iter().position(|&byte| byte == b',').unwrap_or(row.len());
-        return (end > 0).then(|| row[..end].to_vec());
-    };
-    let mut field = Vec::new();
-    let mut bytes = quoted.iter().copied().peekable();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' if bytes.peek() == Some(&b'"') => field.extend(bytes.next()),
-            b'"' => return Some(field),
-            other => field.push(other),
-        }
-    }
-    None
 }
 
 #[cfg(test)]
