@@ -19,7 +19,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 pub use answer::{Answer, Refusal, Unfit};
 pub use process::{End, Ended};
-use wire::{Line, Markers, Question, Raw};
+use wire::{ANSWER, Line, Markers, Question, Raw};
 
 use crate::error::Hint;
 use process::Start;
@@ -29,8 +29,6 @@ static PROBE: &[u8] = include_bytes!(env!("ROCM_FIXUP_PROBE_BUILT"));
 const BOOTSTRAP: &str = include_str!("python/bootstrap.py");
 const PLAIN: &str = include_str!("python/directories.py");
 
-/// No answer is read beyond this.
-const ANSWER: u64 = 64 * 1024 * 1024;
 /// An interpreter that needs longer to start is broken, even on a cold disk.
 const START: Duration = Duration::from_secs(60);
 
@@ -162,7 +160,7 @@ fn ask_by(
     let sweep = !question.starts_with(b"{\"directories\"");
     let start = Start { program: command, args, files: descriptors, env: environment(env), limit, sweep };
     let ended = process::run(start)?;
-    Ok(Reply { answer: answer::parse(&files::contents(&mut answer, ANSWER)?), ended })
+    Ok(Reply { answer: answer::parse(&files::text(&mut answer, ANSWER)?), ended })
 }
 
 /// Directories by the plain script, for what can't load the module.

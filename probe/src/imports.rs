@@ -11,26 +11,26 @@ use pyo3::prelude::*;
 use pyo3::types::PyModule;
 
 use crate::wire::{Line, Object, Raised, Raw};
-use crate::{Answer, directories, linkmap};
+use crate::{directories, linkmap, say};
 
 /// No exception's text is longer in the answer.
 const TEXT: usize = 16 * 1024;
 
 /// # Errors
 /// Those of Python outside the imports themselves.
-pub fn imports(py: Python<'_>, modules: &[String], out: &mut Answer) -> PyResult<()> {
+pub fn imports(py: Python<'_>, modules: &[String]) -> PyResult<()> {
     directories::as_plain(py)?;
     py.import("sys")?.setattr("argv", ["-c"])?;
     let import = py.import("importlib")?.getattr("import_module")?;
     for module in modules {
-        out.write(&Line::Importing { module: module.clone() });
+        say(&Line::Importing { module: module.clone() });
         if let Err(error) = import.call1((module,)) {
             let exceptions = chain(py, error);
-            out.write(&Line::Raised { module: module.clone(), found: found(py, module), exceptions });
+            say(&Line::Raised { module: module.clone(), found: found(py, module), exceptions });
             break;
         }
     }
-    out.write(&Line::Loaded { objects: objects(py) });
+    say(&Line::Loaded { objects: objects(py) });
     Ok(())
 }
 

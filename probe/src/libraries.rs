@@ -3,13 +3,16 @@
 
 use std::ffi::{CStr, CString, c_int};
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::mem::ManuallyDrop;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::time::{Duration, Instant};
 
+use crate::area::Area;
 use crate::wire::{Line, Opened, Raw, clashes};
-use crate::{Answer, linkmap};
+use crate::{linkmap, say};
+
+/// Room for a child's report.
+const REPORT: usize = 256 * 1024;
 
 /// How much of a crashed child's stderr is kept.
 const STDERR: u64 = 8 * 1024;
@@ -20,14 +23,15 @@ const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 struct Child {
     job: usize,
     pid: libc::pid_t,
-    /// The child's report; its end closes when the child has ended.
-    report: File,
+    report: Area,
+    /// Its other end closes when the child has ended.
+    end: File,
     stderr: Option<File>,
     until: Instant,
 }
 
 /// Runs all jobs, at most `parallel` at a time and each for at most `seconds`; writes one line for each.
-pub fn open(jobs: &[Vec<Raw>], parallel: usize, seconds: f64, out: &mut Answer) {
+pub fn open(jobs: &[Vec<Raw>], parallel: usize, seconds: f64) {
     let limit = Duration::try_from_secs_f64(seconds).unwrap_or(FOREVER).min(FOREVER);
     let mut waiting = jobs.iter().enumerate();
     let mut running: Vec<Child> = Vec::new();
@@ -38,7 +42,7 @@ pub fn open(jobs: &[Vec<Raw>], parallel: usize, seconds: f64, out: &mut Answer) 
                 Ok(child) => running.push(child),
                 Err(text) => {
                     let path = paths.first().cloned().unwrap_or(Raw::Text(String::new()));
-                    out.write(&Line::Opened { job, outcome: Opened::Error { path, text } });
+                    say(&Line::Opened { job, outcome: Opened::Error { path, text } });
                 }
             }
         }
@@ -48,7 +52,7 @@ pub fn open(jobs: &[Vec<Raw>], parallel: usize, seconds: f64, out: &mut Answer) 
         wait_for_one(&running);
         running.retain_mut(|child| match ended(child) {
             Some(outcome) => {
-                out.write(&Line::Opened { job: child.job, outcome });
+                say(&Line::Opened { job: child.job, outcome });
                 false
             }
             None => true,
@@ -60,9 +64,10 @@ pub fn open(jobs: &[Vec<Raw>], parallel: usize, seconds: f64, out: &mut Answer) 
 /// The system's words, where no child could be made.
 fn start(job: usize, paths: &[Raw], limit: Duration) -> Result<Child, String> {
     let error = || std::io::Error::last_os_error().to_string();
+    let report = Area::anonymous(REPORT).map_err(|e| e.to_string())?;
     let mut pipe: [c_int; 2] = [-1; 2];
     // SAFETY: `pipe` has room for two descriptors; each is owned by exactly one File from here on.
-    let (report, tell) = unsafe {
+    let (end, held) = unsafe {
         if libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
             return Err(error());
         }
@@ -73,10 +78,10 @@ fn start(job: usize, paths: &[Raw], limit: Duration) -> Result<Child, String> {
     match unsafe { libc::fork() } {
         -1 => Err(error()),
         0 => {
-            drop(report);
-            child(paths, tell, stderr.as_ref())
+            drop(end);
+            child(paths, &report, held, stderr.as_ref())
         }
-        pid => Ok(Child { job, pid, report, stderr, until: Instant::now() + limit }),
+        pid => Ok(Child { job, pid, report, end, stderr, until: Instant::now() + limit }),
     }
 }
 
@@ -88,7 +93,9 @@ fn memory() -> Option<File> {
     }
 }
 
-fn child(paths: &[Raw], mut tell: File, stderr: Option<&File>) -> ! {
+/// Keeps `held` open until its end.
+fn child(paths: &[Raw], report: &Area, held: File, stderr: Option<&File>) -> ! {
+    report.belongs_to_this_process();
     // SAFETY: plain calls on descriptors that are open.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -98,7 +105,8 @@ fn child(paths: &[Raw], mut tell: File, stderr: Option<&File>) -> ! {
         }
     }
     let outcome = open_all(paths);
-    let _ = serde_json::to_vec(&outcome).map(|text| tell.write_all(&text));
+    let _ = serde_json::to_vec(&outcome).map(|text| report.write(&text));
+    std::mem::forget(held);
     // SAFETY: ends the child without the interpreter's shutdown, which belongs to the parent.
     unsafe { libc::_exit(0) }
 }
@@ -133,11 +141,11 @@ fn loader_error() -> String {
     }
 }
 
-/// Sleeps until a child's report ends, or a short while: a grandchild may hold a report open.
+/// Sleeps until a child has ended, or a short while: a grandchild may hold its end open.
 fn wait_for_one(running: &[Child]) {
     let mut polls: Vec<libc::pollfd> = running
         .iter()
-        .map(|child| libc::pollfd { fd: child.report.as_raw_fd(), events: 0, revents: 0 })
+        .map(|child| libc::pollfd { fd: child.end.as_raw_fd(), events: 0, revents: 0 })
         .collect();
     // SAFETY: the pointer and the count describe the vector.
     unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, 20) };
@@ -164,22 +172,10 @@ fn ended(child: &mut Child) -> Option<Opened> {
     if libc::WIFSIGNALED(status) {
         return Some(Opened::Signal { number: libc::WTERMSIG(status), stderr: tail(child.stderr.as_mut()) });
     }
-    let reported = read_what_is_there(&child.report);
-    Some(serde_json::from_slice(&reported).unwrap_or_else(|_| Opened::Exit {
+    Some(serde_json::from_slice(&child.report.text()).unwrap_or_else(|_| Opened::Exit {
         code: libc::WEXITSTATUS(status),
         stderr: tail(child.stderr.as_mut()),
     }))
-}
-
-fn read_what_is_there(report: &File) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    // SAFETY: sets a flag on our own end of the pipe; the second owner never closes it (ManuallyDrop).
-    let mut again = unsafe {
-        libc::fcntl(report.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK);
-        ManuallyDrop::new(File::from_raw_fd(report.as_raw_fd()))
-    };
-    let _ = again.read_to_end(&mut bytes);
-    bytes
 }
 
 fn tail(stderr: Option<&mut File>) -> String {

@@ -4,6 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The longest answer, bytes; it ends at the first NUL.
+pub const ANSWER: u64 = 64 * 1024 * 1024;
+
 /// A path as the system has it: text where it is UTF-8, else its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]

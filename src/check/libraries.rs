@@ -109,7 +109,7 @@ fn plan(trees: &[Tree], exception: &dyn Fn(&str) -> Option<String>) -> Result<Wo
     let mut ordered: Vec<&Tree> = trees.iter().collect();
     ordered.sort_by_key(|tree| tree.role);
     for tree in ordered {
-        for below in names(&tree.path)? {
+        for below in names(tree, trees)? {
             let name = format!("{}/{}", tree.name.to_string_lossy(), below.to_string_lossy());
             let library = Library { name, path: tree.path.join(&below) };
             let Some(what) = what(&library.path) else { continue };
@@ -143,22 +143,33 @@ fn twin<'a>(owned: &'a HashMap<PathBuf, (Library, What)>, below: &Path, what: &W
     owned.get(&named).filter(|(_, theirs)| theirs.id != what.id).map(|(own, _)| own)
 }
 
-/// Names of libraries below a tree, sorted; links to directories are not followed.
-fn names(tree: &Path) -> Result<Vec<PathBuf>> {
+/// Names of libraries below a tree, sorted. A link to a directory is followed only where it leads out of all trees: else the
+/// directory is walked in its own place.
+fn names(tree: &Tree, trees: &[Tree]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in WalkDir::new(tree).sort_by_file_name() {
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(error) if error.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => {
-                continue;
+    let mut todo = vec![tree.path.clone()];
+    while let Some(top) = todo.pop() {
+        for entry in WalkDir::new(&top).sort_by_file_name() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) if error.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound) => {
+                    continue;
+                }
+                Err(error) => return Err(error).with_context(|| format!("can't walk `{}`", top.display())),
+            };
+            if entry.depth() > 0 && top == tree.path && leads_out(entry.path(), trees) {
+                todo.push(entry.into_path());
+            } else if !entry.file_type().is_dir() && is_library_name(entry.file_name().as_bytes()) {
+                found.extend(entry.path().strip_prefix(&tree.path).ok().map(Path::to_path_buf));
             }
-            Err(error) => return Err(error).with_context(|| format!("can't walk `{}`", tree.display())),
-        };
-        if !entry.file_type().is_dir() && is_library_name(entry.file_name().as_bytes()) {
-            found.extend(entry.path().strip_prefix(tree).ok().map(Path::to_path_buf));
         }
     }
     Ok(found)
+}
+
+fn leads_out(path: &Path, trees: &[Tree]) -> bool {
+    let to = if path.is_symlink() { std::fs::canonicalize(path).ok() } else { None };
+    to.is_some_and(|to| to.is_dir() && !trees.iter().any(|tree| to.starts_with(&tree.path)))
 }
 
 struct What {
@@ -168,7 +179,7 @@ struct What {
 }
 
 /// `None` for what no loader is asked to open: programs, linker scripts, directories. What is neither (a library cut
-/// short, an empty file) is opened all the same, so that the loader says what is wrong with it.
+/// short, an empty file, a pointer of Git LFS) is opened all the same, so that the loader says what is wrong with it.
 fn what(path: &Path) -> Option<What> {
     let Ok(meta) = std::fs::metadata(path) else { return Some(What { id: None, soname: None }) };
     if !meta.is_file() {
@@ -178,16 +189,19 @@ fn what(path: &Path) -> Option<What> {
     let Ok(file) = File::open(path) else { return Some(What { id, soname: None }) };
     match elf::read(&file) {
         Ok(facts) => (facts.dynamic && !facts.executable).then_some(What { id, soname: facts.soname }),
-        Err(_) if is_text(&file) => None,
+        Err(_) if is_script(&file) => None,
         Err(_) => Some(What { id, soname: None }),
     }
 }
 
-/// A linker script, such as `INPUT(libc++.so.1)`.
-fn is_text(file: &File) -> bool {
-    let mut head = [0; 256];
+/// A linker script, such as `INPUT(libc++.so.1)`, perhaps behind a comment. Other text is no library, and should be one.
+fn is_script(file: &File) -> bool {
+    let mut head = [0; 4096];
     let read = file.read_at(&mut head, 0).unwrap_or(0);
-    read > 0 && head[..read].iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
+    let text = head[..read].iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+    text && ["INPUT", "GROUP"]
+        .iter()
+        .any(|word| memchr::memmem::find(&head[..read], word.as_bytes()).is_some())
 }
 
 /// The outcome of each job, in their order.
@@ -227,13 +241,26 @@ fn open(
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests make their fixtures")]
 mod tests {
     use super::*;
 
     #[test]
-    fn text_and_nothing_are_no_libraries() {
-        assert!(what(Path::new("/etc/passwd")).is_none());
-        assert!(what(Path::new("/")).is_none());
+    fn only_directories_and_linker_scripts_are_no_libraries() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = |text: &str| {
+            std::fs::write(dir.path().join("libx.so"), text).unwrap();
+            what(&dir.path().join("libx.so"))
+        };
+        assert!(
+            text(
+                "/* GNU ld script */\nOUTPUT_FORMAT(elf64-x86-64)\nGROUP ( libx.so.1 AS_NEEDED ( liby.so ) )"
+            )
+            .is_none()
+        );
+        assert!(text("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 5\n").is_some());
+        assert!(text("").is_some());
+        assert!(what(dir.path()).is_none());
         assert!(what(Path::new("/no/such.so")).is_some_and(|what| what.id.is_none()));
     }
 }

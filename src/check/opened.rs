@@ -5,7 +5,7 @@ use std::path::Path;
 use super::texts;
 use super::{CheckResult, Kind, Verdict};
 use crate::python::wire::{Clash, Opened, Raw};
-use crate::python::{path, signal_name};
+use crate::python::{End, path, signal_name};
 
 /// `None` where all is well. `after` is the twin that was opened first.
 pub fn judge(name: &str, after: Option<&Path>, outcome: &Opened, gpu_optional: bool) -> Option<CheckResult> {
@@ -18,7 +18,7 @@ pub fn judge(name: &str, after: Option<&Path>, outcome: &Opened, gpu_optional: b
 }
 
 fn verdict(outcome: &Opened) -> Option<(Verdict, String, &str)> {
-    let died = |verdict: Verdict, how: String, stderr| match texts::needs_gpu(stderr) {
+    let died = |verdict: Verdict, how: String, end, stderr| match texts::ended_without_gpu(stderr, end) {
         Some(line) => (Verdict::NeedsGpu, format!("it needs a GPU: {line}"), stderr),
         None => match texts::tail(stderr, 3, 600) {
             said if said.is_empty() => (verdict, how, stderr),
@@ -33,11 +33,14 @@ fn verdict(outcome: &Opened) -> Option<(Verdict, String, &str)> {
         }
         Opened::TwoCopies { clashes } => (Verdict::TwoCopies, two_copies(clashes).join("\n"), ""),
         Opened::Signal { number, stderr } => {
-            died(Verdict::Signal, format!("killed by {}", signal_name(*number)), stderr)
+            died(Verdict::Signal, format!("killed by {}", signal_name(*number)), End::Signal(*number), stderr)
         }
-        Opened::Exit { code, stderr } => {
-            died(Verdict::Fail, format!("its start ended the process with code {code}"), stderr)
-        }
+        Opened::Exit { code, stderr } => died(
+            Verdict::Fail,
+            format!("its start ended the process with code {code}"),
+            End::Exit(*code),
+            stderr,
+        ),
         Opened::Timeout => (Verdict::Timeout, "its start took too long".to_owned(), ""),
     })
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::python::{End, signal_name};
+
 /// What the loader missed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
@@ -78,10 +80,26 @@ fn last_word<'a>(text: &'a str, separator: &str) -> Option<&'a str> {
     (!word.is_empty()).then_some(word)
 }
 
-/// The line that says that there is no GPU, if `text` has one.
+/// The line that says that there is no GPU, if `text` has one. What is said in a warning stopped nothing.
 #[must_use]
 pub fn needs_gpu(text: &str) -> Option<&str> {
-    text.lines().find(|line| says_no_gpu(&line.to_ascii_lowercase())).map(str::trim)
+    let says = |line: &str| says_no_gpu(line) && !line.contains("warning") && !line.starts_with("[w");
+    text.lines().find(|line| says(&line.to_ascii_lowercase())).map(str::trim)
+}
+
+/// The line by which a process says that it ended for want of a GPU: the runtimes abort then, or end with an error. It stands
+/// last; a runtime grumbles long before something else goes wrong, too.
+#[must_use]
+pub fn ended_without_gpu(stderr: &str, end: End) -> Option<String> {
+    let fits = match end {
+        End::Signal(number) => signal_name(number) == "SIGABRT",
+        End::Exit(code) => code != 0,
+        End::Timeout => false,
+    };
+    if !fits || twice(stderr).is_some() {
+        return None;
+    }
+    needs_gpu(&tail(stderr, 3, 600)).map(str::to_owned)
 }
 
 fn says_no_gpu(line: &str) -> bool {

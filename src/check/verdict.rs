@@ -117,8 +117,7 @@ fn ended(check: &SmokeCheck, seen: &Seen, stderr: &str) -> (Verdict, String) {
             let detail = format!("`{module}`: {}", trouble.explained(None));
             return (Verdict::ImportError, detail);
         }
-        // What ended it stands last; a runtime grumbles about a missing GPU long before something else goes wrong, too.
-        if let Some(line) = texts::needs_gpu(&texts::tail(stderr, 3, 600)) {
+        if let Some(line) = texts::ended_without_gpu(stderr, seen.reply.ended.end) {
             return (Verdict::NeedsGpu, format!("`{module}` needs a GPU: {line}"));
         }
     }

@@ -66,15 +66,17 @@ impl std::fmt::Display for Unfit {
 pub struct Answer {
     pub lines: Vec<Line>,
     pub unfit: Option<Unfit>,
+    /// Something in it is no line of an answer: then nobody can tell what is missing.
+    pub garbled: bool,
     /// Files that were mapped at a crash, about in load order; empty if there was none.
     pub mapped: Vec<PathBuf>,
 }
 
 impl Answer {
-    /// Whether the probe came to its end.
+    /// Whether the probe came to its end, with every line understood.
     #[must_use]
     pub fn complete(&self) -> bool {
-        matches!(self.lines.last(), Some(Line::End))
+        !self.garbled && matches!(self.lines.last(), Some(Line::End))
     }
 
     #[must_use]
@@ -96,8 +98,11 @@ pub fn parse(bytes: &[u8]) -> Answer {
         }
         if let Some(said) = line.strip_prefix(b"!") {
             answer.unfit = unfit(&String::from_utf8_lossy(said)).or(answer.unfit);
-        } else if let Ok(line) = serde_json::from_slice(line) {
-            answer.lines.push(line);
+        } else if !line.is_empty() {
+            match serde_json::from_slice(line) {
+                Ok(line) => answer.lines.push(line),
+                Err(_) => answer.garbled = true,
+            }
         }
     }
     answer

@@ -1,5 +1,5 @@
 import sys
-from os import write
+from os import close, write
 path, ask, answer = sys.argv[1:]
 version = '%d.%d.%d' % sys.version_info[:3]
 def say(what, text):
@@ -21,4 +21,7 @@ else:
     except ImportError as error:
         say('unloadable', error)
     else:
+        # Its descriptor would be inherited by all that the image's code starts.
+        if path.startswith('/proc/self/fd/'):
+            close(int(path[14:]))
         probe.run(int(ask), int(answer))

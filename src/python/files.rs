@@ -8,7 +8,7 @@
 
 use std::env::{current_exe, temp_dir};
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -49,6 +49,20 @@ pub fn contents(file: &mut File, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0)).context("can't read the interpreter's answer")?;
     file.take(most).read_to_end(&mut bytes).context("can't read the interpreter's answer")?;
+    Ok(bytes)
+}
+
+/// The text in `file`, up to its first NUL and up to `most` bytes: it may be far longer than what was written into it.
+///
+/// # Errors
+/// Those of reading.
+pub fn text(file: &mut File, most: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0)).context("can't read the interpreter's answer")?;
+    BufReader::new(file.take(most))
+        .read_until(0, &mut bytes)
+        .context("can't read the interpreter's answer")?;
+    bytes.pop_if(|last| *last == 0);
     Ok(bytes)
 }
 

@@ -93,6 +93,43 @@ fn each_library_is_opened_once_and_the_odd_ones_are_named() {
 }
 
 #[test]
+fn what_only_looks_like_an_opened_library_is_none() {
+    let sdk = Sdk::new();
+    let own = sdk.core.join("../own.log");
+    let start = |body: &str| {
+        format!(
+            "#include <fcntl.h>\n#include <unistd.h>\n#include <sys/wait.h>\n\
+             __attribute__((constructor)) static void start(void) {{ {body} }}"
+        )
+    };
+    sdk.library("libforks.so", &start("if (fork()) { wait(0); _exit(0); }"), &[]);
+    let reuse = format!(
+        "for (int i = 3; i < 256; i++) close(i); for (int i = 0; i < 200; i++) open(\"{}\", O_RDWR|O_CREAT|O_APPEND, 0600);",
+        own.display()
+    );
+    sdk.library("libreuses.so", &start(&reuse), &[]);
+    std::fs::write(sdk.core.join("libpointer.so.1"), "version https://git-lfs.github.com/spec/v1\nsize 5\n")
+        .unwrap();
+    // devel's libraries lie elsewhere, and one of them is torn.
+    let out = sdk.core.join("../../elsewhere");
+    std::fs::rename(&sdk.devel, &out).unwrap();
+    symlink(&out, &sdk.devel).unwrap();
+    std::fs::write(out.join("libtorn.so.1"), b"\x7fELF").unwrap();
+    let results = sdk.check();
+    let (core, devel) = ("_rocm_sdk_core/lib", "_rocm_sdk_devel/lib");
+    let expected = [
+        ("libraries".to_owned(), Verdict::Fail),
+        (format!("{core}/libforks.so"), Verdict::Fail),
+        (format!("{core}/libpointer.so.1"), Verdict::ImportError),
+        (format!("{devel}/libtorn.so.1"), Verdict::ImportError),
+    ];
+    let named: Vec<(String, Verdict)> = results.iter().map(|row| (row.name.clone(), row.verdict)).collect();
+    assert_eq!(named, expected);
+    assert_eq!(results[0].detail, "3 failures among 4 libraries, and 0 pairs in both orders");
+    assert_eq!(std::fs::read(own).unwrap(), b"");
+}
+
+#[test]
 fn twins_are_opened_in_both_orders_before_and_after_the_merge() {
     let sdk = Sdk::new();
     let core = sdk.library("libtwin.so.1", "int twin(void){return 1;}", &[]);

@@ -193,9 +193,64 @@ fn noise_is_shown_by_its_end_and_a_child_that_stays_is_ended() {
     assert!(state.is_empty() || state.contains(") Z "), "{pid} still runs: {state}");
 }
 
+/// Daemons close all that they inherited, and open files of their own under those numbers.
+#[test]
+fn a_module_that_reuses_every_descriptor_is_judged_and_finds_nothing_in_its_files() {
+    let place = Place::new(&python());
+    let own = place.dir.path().join("own.log");
+    let reuse = format!(
+        "import os\nos.closerange(3, 4096)\nfiles = [os.open('{}', os.O_RDWR | os.O_CREAT | os.O_APPEND) for _ in \
+         range(200)]\n",
+        own.display()
+    );
+    place.python("daemon", &reuse);
+    place.python("broken_daemon", &format!("{reuse}raise ImportError('broken')\n"));
+    place.python("aborting_daemon", &format!("{reuse}os.abort()\n"));
+    expect(&place.import("daemon"), Verdict::Ok, &[]);
+    expect(&place.import("broken_daemon"), Verdict::ImportError, &["ImportError: broken"]);
+    expect(&place.import("aborting_daemon"), Verdict::Signal, &["while importing `aborting_daemon`"]);
+    assert_eq!(std::fs::read(own).unwrap(), b"");
+}
+
+#[test]
+fn nothing_is_answered_through_the_descriptors_that_a_module_inherits() {
+    let place = Place::new(&python());
+    place.python(
+        "scribbles",
+        "import os\nfor fd in range(3, 256):\n    try: os.write(fd, b'Z')\n    except OSError: pass\n\
+         raise ImportError('broken')\n",
+    );
+    expect(&place.import("scribbles"), Verdict::ImportError, &["ImportError: broken"]);
+}
+
+#[test]
+fn what_a_forked_child_comes_to_is_no_answer_of_its_parent() {
+    let place = Place::new(&python());
+    place.python("forks", "import os\nif os.fork():\n    os.wait()\n    os._exit(0)\n");
+    place.python(
+        "forks_well",
+        "import os\npid = os.fork()\nif not pid:\n    raise SystemExit(3)\nos.waitpid(pid, 0)\n",
+    );
+    expect(&place.import("forks"), Verdict::Fail, &["code 0 while importing `forks`"]);
+    expect(&place.import("forks_well"), Verdict::Ok, &[]);
+}
+
 #[test]
 fn a_missing_gpu_fails_unless_it_is_optional() {
     let place = Place::new(&python());
+    let warning = "import os, sys, warnings; warnings.warn('No HIP GPUs are available')\n";
+    for (name, end, verdict) in [
+        ("exits_well", "os._exit(0)", Verdict::Fail),
+        ("exits", "os._exit(3)", Verdict::Fail),
+        ("aborts", "os.abort()", Verdict::Signal),
+        ("killed", "os.kill(os.getpid(), 9)", Verdict::Signal),
+        ("raises", "raise RuntimeError('another thing')", Verdict::ImportError),
+    ] {
+        place.python(name, &format!("{warning}{end}\n"));
+        let check = place.check(&SmokeCheck { gpu_optional: true, ..SmokeCheck::new(name) });
+        expect(&check, verdict, &[]);
+        assert!(check.failed());
+    }
     place.python("gpu", "raise RuntimeError('No HIP GPUs are available')\n");
     place.module("gpu_abort", "", "fputs(\"no ROCm-capable device is detected\\n\", stderr); abort()", &[]);
     let gpu = place.import("gpu");

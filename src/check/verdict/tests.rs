@@ -9,7 +9,7 @@ use crate::python::{Answer, Ended, Reply};
 
 fn seen(lines: Vec<Line>, end: End, stderr: &str) -> Seen {
     let ended = Ended { end, stdout: Vec::new(), stderr: stderr.into(), seconds: 0.5 };
-    let answer = Answer { lines, unfit: None, mapped: Vec::new() };
+    let answer = Answer { lines, ..Answer::default() };
     Seen { reply: Reply { answer, ended }, clashes: Vec::new(), mapped: Vec::new(), wanted_by: None }
 }
 
@@ -186,5 +186,33 @@ fn a_grumble_about_the_gpu_excuses_nothing_that_comes_after_it() {
     let missing = format!("{grumble}libx.so.1: cannot open shared object file: No such file or directory\n");
     assert_eq!(judged(&seen(vec![importing()], End::Signal(6), &missing)).0, Verdict::ImportError);
     let later = format!("{grumble}loading a\nloading b\nloading c\n");
-    assert_eq!(judged(&seen(vec![importing()], End::Signal(11), &later)).0, Verdict::Signal);
+    assert_eq!(judged(&seen(vec![importing()], End::Signal(6), &later)).0, Verdict::Signal);
+}
+
+/// The runtime says it in its last words, and aborts or ends with an error. Whatever else ends a process has another cause.
+#[test]
+fn a_missing_gpu_explains_an_abort_or_an_error_and_no_other_end() {
+    let words = "terminate called\n  what():  HIP error: no ROCm-capable device is detected\n";
+    let verdict = |end, words: &str| judged(&seen(vec![importing()], end, words)).0;
+    for end in [End::Signal(6), End::Exit(1), End::Exit(255)] {
+        assert_eq!(verdict(end, words), Verdict::NeedsGpu, "{end:?}");
+    }
+    for signal in [4, 7, 8, 9, 11, 15] {
+        assert_eq!(verdict(End::Signal(signal), words), Verdict::Signal, "{signal}");
+    }
+    assert_eq!(verdict(End::Exit(0), words), Verdict::Fail);
+    // What a warning says ended nothing.
+    for warning in [
+        "/s/m.py:1: UserWarning: No HIP GPUs are available\n  warnings.warn(text)\n",
+        "WARNING 11-30 10:00:00 [platform.py:1] No HIP GPUs are available\n",
+        "[W1130 10:00:00 c.cpp:1] hipErrorNoDevice\n",
+    ] {
+        assert_eq!(verdict(End::Signal(6), warning), Verdict::Signal, "{warning}");
+        assert_eq!(verdict(End::Exit(3), warning), Verdict::Fail, "{warning}");
+        let raised = raised(vec![exception("RuntimeError", "another thing", None)], None);
+        assert_eq!(judged(&seen(raised, End::Exit(0), warning)).0, Verdict::ImportError, "{warning}");
+    }
+    let llvm =
+        "no ROCm-capable device is detected\n: CommandLine Error: Option 'x' registered more than once!\n";
+    assert_eq!(verdict(End::Signal(6), llvm), Verdict::Signal);
 }
