@@ -102,9 +102,13 @@ fn what_is_patched_from_above_site_packages_is_seen_to_as_if_from_within() {
     let (within, above) = (Site::new(), Site::new());
     assert_eq!(code(&patch(&within, &of_demo(&within, "demo")).output().unwrap()), 0);
     let original = fs::read_to_string(above.at("demo/a.py")).unwrap();
-    let known =
-        files("site-packages/demo/a.py", original.as_bytes(), original.replace("five", "FIVE").as_bytes());
-    let text = PATCH.replace("/a.py", "/site-packages/demo/a.py");
+    let beside = above.top().join("beside/a.py");
+    fs::create_dir(beside.parent().unwrap()).unwrap();
+    fs::write(&beside, &original).unwrap();
+    let places = ["site-packages/demo/a.py", "beside/a.py"];
+    let changed = original.replace("five", "FIVE");
+    let known = places.map(|path| files(path, original.as_bytes(), changed.as_bytes())).join(" }, { ");
+    let text = places.map(|path| PATCH.replace("/a.py", &format!("/{path}"))).concat();
     let my = recipe(&above, "demo", above.top().to_str().unwrap(), text.as_bytes(), &known);
     let before = snapshot(&above.at(""));
     let output = patch(&above, &my).output().unwrap();
@@ -113,10 +117,13 @@ fn what_is_patched_from_above_site_packages_is_seen_to_as_if_from_within() {
         assert_eq!(fs::read(above.at(name)).unwrap(), fs::read(within.at(name)).unwrap(), "{name}");
     }
     assert!(!above.at("demo/__pycache__/a.cpython-311.pyc").exists());
+    assert_eq!(fs::read_to_string(&beside).unwrap(), changed);
     assert_eq!(json(&patch(&above, &my).output().unwrap())["patches"][0]["state"], "already");
-    let output = tool(&["undo", "--site-packages"]).arg(above.at("")).output().unwrap();
+    let output =
+        tool(&["undo", "--site-packages"]).arg(above.at("")).arg("--recipe").arg(&my).output().unwrap();
     assert_eq!(code(&output), 0, "{output:?}");
     assert_same(&before, &snapshot(&above.at("")));
+    assert_eq!(fs::read_to_string(&beside).unwrap(), original);
 }
 
 #[test]
