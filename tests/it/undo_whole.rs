@@ -86,6 +86,33 @@ fn a_file_that_the_next_release_brings_is_not_taken_back() {
     }
 }
 
+/// What a patch only makes or only removes has no RECORD that holds it together in a slimmed image.
+#[test]
+fn what_a_patch_made_or_removed_without_a_record_is_taken_back_whole_or_not_at_all() {
+    let made =
+        ["a", "b"].map(|name| format!("--- /dev/null\n+++ b/demo/new_{name}.py\n@@ -0,0 +1 @@\n+new\n"));
+    let removed =
+        ["a", "b"].map(|name| format!("--- a/demo/{name}.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n"));
+    for (patch, ours) in [(made.concat(), "demo/new_a.py"), (removed.concat(), "demo/a.py")] {
+        let site = Site::new(&[("demo/a.py", "old\n"), ("demo/b.py", "old\n"), ("demo/__init__.py", "")]);
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("p.patch"), patch).unwrap();
+        let before = snapshot(&site.path);
+        assert_eq!(on(&site.path, &["patch", "--from", folder.path().to_str().unwrap()]).0, Some(0));
+        let patched = fs::read(site.at(ours)).ok();
+        fs::write(site.at(ours), "somebody's\n").unwrap();
+        let (code, report) = dry_and_real(&site.path, &[]);
+        assert_eq!((code, &report["undo"]["restored"]), (Some(3), &0.into()), "{report:#}");
+        match patched {
+            Some(bytes) => fs::write(site.at(ours), bytes).unwrap(),
+            None => fs::remove_file(site.at(ours)).unwrap(),
+        }
+        let (code, report) = on(&site.path, &["undo"]);
+        assert_eq!(code, Some(0), "{report:#}");
+        assert_same(&before, &snapshot(&site.path));
+    }
+}
+
 /// What another package of a shared directory brought stays that one's when the first is uninstalled.
 #[test]
 fn packages_that_share_a_directory_are_taken_back_each_for_itself() {
