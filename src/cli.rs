@@ -265,7 +265,7 @@ pub struct Smoke {
     /// A check that needs a GPU does not fail without one
     #[arg(long, env = "ROCM_FIXUP_GPU_OPTIONAL", value_parser = clap::builder::FalseyValueParser::new())]
     pub gpu_optional: bool,
-    /// Open every shared library of the SDK trees, and each pair of equal ones in both orders
+    /// Open every shared library of the SDK trees, and each of devel together with the one that it doubles, in both orders
     #[arg(long)]
     pub libraries: bool,
 }

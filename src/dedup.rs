@@ -62,7 +62,7 @@ pub struct DedupPlan {
     pub bytes_freed: u64,
     pub left_alone: Vec<LeftAlone>,
     pub conflicts: Vec<Conflict>,
-    /// Separate files of one library in one tree, a sentence each.
+    /// Separate files of one library that nothing can be done about, a sentence each.
     pub doubles: Vec<String>,
     /// One sentence each, for people.
     pub notes: Vec<String>,

@@ -1,5 +1,5 @@
-//! Opens every shared library of the SDK's trees, each in a forked child of one interpreter, and each pair of twins in
-//! both orders. Plans and judges here; the opening itself is the probe's. Changes nothing.
+//! Opens every shared library of the SDK's trees, each in a forked child of one interpreter, and each of devel together
+//! with the one that it doubles, in both orders. Plans and judges here; the opening itself is the probe's. Changes nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;

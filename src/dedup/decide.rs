@@ -127,12 +127,12 @@ impl<'a> Site<'a, '_> {
         for (file, headers) in sorted.others {
             self.no_library(file, &headers);
         }
-        self.doubles(&sorted.rest);
-        for file in sorted.rest {
+        for &file in &sorted.rest {
             self.elsewhere(file);
         }
         self.other_file();
         self.owners_through_links();
+        self.doubles(&sorted.rest);
         device::decide(self, self.root);
     }
 

@@ -32,7 +32,7 @@ pub fn tarballs<'a>(inventory: &'a Inventory, out: &mut DedupPlan) -> HashSet<&'
 }
 
 /// How many paths a note names.
-const NAMED: usize = 3;
+pub const NAMED: usize = 3;
 
 impl<'a> Site<'a, '_> {
     pub(super) fn versions(&mut self) {

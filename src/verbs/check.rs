@@ -179,7 +179,7 @@ fn one(session: &Session<'_>, interpreter: &Interpreter, check: SmokeCheck, repo
     drop(bar);
 }
 
-/// Opens every shared library of the SDK's trees, and each pair of twins in both orders.
+/// Opens every shared library of the SDK's trees, and each of devel with the one that it doubles, in both orders.
 ///
 /// # Errors
 /// When there is no interpreter, or a tree can't be walked.

@@ -24,7 +24,7 @@ pub fn plan(
     report: &mut Report,
 ) -> anyhow::Result<DedupPlan> {
     if !session.env.trees.iter().any(|tree| tree.role == Role::Devel) {
-        report.notes.push("no devel tree: nothing can lie twice".to_owned());
+        report.notes.push("no devel tree: nothing to merge".to_owned());
     }
     let mut options = dedup::Options {
         device_links: options.device_links,

@@ -149,3 +149,25 @@ fn separate_files_of_one_tree_are_a_warning() {
         }
     }
 }
+
+/// Two packages that both have it, or a directory of devel's own: there is nothing to merge, and a program can open both.
+#[test]
+fn separate_files_of_two_trees_are_a_warning() {
+    let cases = [
+        ["core/lib/libY.so.1", "libraries_gfx94X/lib/libY.so.1"],
+        ["core/lib/libY.so.1", "devel/llvm/lib/libY.so.1"],
+        ["libraries/lib/k/libY.so.1", "core/lib/libY.so.1"],
+    ];
+    for [one, other] in cases {
+        let (library, copy) = (format!("{one} library libY.so.1 1"), format!("{other} copy {one}"));
+        let lines = [&PAIR[..], &[&library, &copy]].concat();
+        for report in told(&lines, 0) {
+            let warnings = report["warnings"].as_array().unwrap();
+            assert!(warnings.len() == 1 && warnings[0]["name"] == "one-soname", "{report}");
+            let text = warnings[0]["text"].as_str().unwrap();
+            for path in [one, other] {
+                assert!(text.contains(&format!("_rocm_sdk_{path}`")), "{text}");
+            }
+        }
+    }
+}
