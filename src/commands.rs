@@ -50,7 +50,7 @@ pub fn main(cli: Cli) -> Exit {
         Err(error) => Err(error),
         Ok(mut session) => match deliver::check_trees(&cli.global, &session.env.trees) {
             Err(error) => return unusable(error),
-            Ok(()) => verb(&mut session, &mut report),
+            Ok(()) => deliver::try_places(&cli.global).and_then(|()| verb(&mut session, &mut report)),
         },
     };
     if let Err(error) = result {

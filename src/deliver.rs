@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 
 use crate::cli::{Format, Global, Output};
 use crate::console::{self, Console};
-use crate::error::{Exit, Hint};
+use crate::error::{Exit, Hint, message};
 use crate::ground::is_within;
 use crate::journal::DIRECTORY;
 use crate::model::Tree;
@@ -55,6 +55,28 @@ pub fn check_trees(global: &Global, trees: &[Tree]) -> anyhow::Result<()> {
     let files = files(global);
     files.iter().find(|file| is_within(&physical(file), &trees)).map_or(Ok(()), |file| Err(in_the_sdk(file)))
 }
+
+/// Tries the places of all reports: what was done and then can't be told is worse than nothing done.
+///
+/// # Errors
+/// When one can't be written to, as far as that can be told.
+pub fn try_places(global: &Global) -> anyhow::Result<()> {
+    for output in outputs(global) {
+        let summary = step_summary().filter(|_| output.format == Format::Github);
+        let (file, tried) = match (output.file, summary) {
+            (Some(file), _) => (file.clone(), fsops::try_report(&file)),
+            (None, Some(file)) => (file.clone(), fsops::try_append(&file)),
+            (None, None) => continue,
+        };
+        tried
+            .with_context(|| format!("can't write `{}`", file.display()))
+            .context(UNDELIVERED)
+            .context(Hint::new("nothing was done; name a file that can be written, such as one in /tmp"))?;
+    }
+    Ok(())
+}
+
+const UNDELIVERED: &str = "can't deliver the report";
 
 /// All files that reports are written to.
 fn files(global: &Global) -> Vec<PathBuf> {
@@ -112,7 +134,11 @@ pub fn publish(report: &mut Report, console: &Console, global: &Global) -> Exit 
     report.exit_code = exit as u8;
     for output in &outputs(global) {
         if let Err(error) = deliver(report, output, console, global) {
-            Console::error(&error.context("can't deliver the report"));
+            let error = error.context(UNDELIVERED);
+            // Where it was tried beforehand, the report's own error says the same.
+            if report.error.as_ref().is_none_or(|trouble| trouble.message != message(&error)) {
+                Console::error(&error);
+            }
             exit = if report.error.is_none() { Exit::Failed } else { exit };
         }
     }

@@ -14,9 +14,13 @@ use rustix::fs::{self as sys, AtFlags, FlockOperation, Gid, Mode, OFlags, Rename
 use rustix::io::Errno;
 
 use crate::error::{Exit, Hint};
-use crate::held::{self, CHUNK, Dir, Seen};
+use crate::held::{CHUNK, Dir, Seen};
 use crate::model::{Digest, Meta};
 use crate::stat;
+
+mod reports;
+
+pub use reports::{append, try_append, try_report, write_report};
 
 /// Makes the symlink `name` → `target`; fails where `name` exists.
 ///
@@ -231,47 +235,6 @@ pub fn write_whole(dir: &Dir, name: &OsStr, bytes: &[u8], mode: u32) -> io::Resu
     let mut file = File::from(sys::openat(dir.fd(), &part, flags, Mode::from_raw_mode(mode))?);
     let made = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| replace(dir, &part, name));
     made.map_err(|error| also(error, unlink(dir, &part), "the staged file could not be removed"))
-}
-
-/// Writes a report where the user named it: whole, or not at all. What a link leads to is replaced, not the link. Pipes and
-/// devices are written to as they are, and so is whatever has a name in `/dev` or `/proc`: those are open files.
-///
-/// # Errors
-/// Those of the system calls.
-pub fn write_report(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if names_open_file(path) || path.metadata().is_ok_and(|meta| !meta.is_file()) {
-        return std::fs::OpenOptions::new().append(true).open(path)?.write_all(bytes);
-    }
-    let target = if path.is_symlink() { path.canonicalize()? } else { path.to_path_buf() };
-    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let dir = held::Root::open(&parent.canonicalize()?).map_err(io::Error::other)?;
-    write_whole(dir.itself(), name, bytes, 0o644)?;
-    sync_dir(dir.itself())
-}
-
-/// Whether a path is, or is a link to, something like `/dev/stdout`.
-fn names_open_file(path: &Path) -> bool {
-    let mut next = std::path::absolute(path).ok();
-    for _ in 0..LINKS {
-        let Some(path) = next else { return false };
-        if path.starts_with("/dev") || path.starts_with("/proc") {
-            return true;
-        }
-        next = path.read_link().ok().map(|target| path.parent().unwrap_or(Path::new("/")).join(target));
-    }
-    false
-}
-
-/// As many links in a row as the kernel follows.
-const LINKS: usize = 40;
-
-/// Adds to a file that others write to as well, such as a step's summary.
-///
-/// # Errors
-/// Those of the system calls.
-pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    std::fs::OpenOptions::new().append(true).create(true).open(path)?.write_all(bytes)
 }
 
 /// Joins an error with one of the clean-up after it, so that neither hides the other.

@@ -80,3 +80,84 @@ fn stdout_takes_one_report() {
     assert_eq!(crate::cli::json(&dashed)["command"], "dedup");
     assert_eq!(call(&["--output", "github", "--output", "human"]).status.code(), Some(0));
 }
+
+/// What was done and then can't be told anywhere is worse than nothing done.
+#[test]
+fn nothing_is_changed_where_the_report_could_not_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = Builder::standard().build(dir.path());
+    tree.reshape(Form::Split);
+    fs::write(dir.path().join("file"), "x").unwrap();
+    fs::create_dir(dir.path().join("directory")).unwrap();
+    symlink("nowhere/x", dir.path().join("astray")).unwrap();
+    let before = snapshot(dir.path());
+    let call = |verb: &str, more: &[&str], summary: Option<&str>| {
+        let mut command = tool(&[verb, "--site-packages"]);
+        command.arg(&tree.site_packages).args(more).current_dir(dir.path());
+        summary.map(|file| command.env("GITHUB_STEP_SUMMARY", file));
+        command.output().unwrap()
+    };
+    for place in ["no/x", "file/x", "directory", "astray", "/dev/no-such-device", "/proc/x"] {
+        for output in [format!("json={place}"), format!("github={place}")] {
+            let done = call("run", &["--output", &output], None);
+            let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert_eq!(done.status.code(), Some(1), "{output}: {stderr}");
+            assert!(
+                stderr.contains(place) && stderr.contains("hint: nothing was done"),
+                "{output}: {stderr}"
+            );
+            assert_eq!(stderr.matches("can't deliver").count(), 1, "{stderr}");
+            assert_same(&before, &snapshot(dir.path()));
+        }
+    }
+    for summary in ["no/x", "directory"] {
+        let done = call("dedup", &["--format", "github"], Some(summary));
+        assert_eq!(done.status.code(), Some(1), "{summary}: {done:?}");
+        assert_same(&before, &snapshot(dir.path()));
+    }
+    // A report that can be delivered tells it.
+    let done = call("dedup", &["--output", "json", "--output", "human=no/x"], None);
+    let report = crate::cli::json(&done);
+    assert_eq!((done.status.code(), &report["exit_code"]), (Some(1), &1.into()));
+    assert!(report["error"]["message"].as_str().unwrap().contains("no/x"), "{report}");
+    assert_same(&before, &snapshot(dir.path()));
+}
+
+/// Each place is looked at beforehand; nobody at the other end notices, and nothing that is there is cut or replaced.
+#[test]
+fn whatever_can_be_written_to_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = Builder::standard().build(dir.path());
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("old.json"), "old").unwrap();
+    fs::write(at("summary.md"), "theirs\n").unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        at("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    let pipe = at("pipe");
+    let reader = std::thread::spawn(move || fs::read_to_string(pipe).unwrap());
+    let mut command = tool(&["locate", "--site-packages"]);
+    command.arg(&tree.site_packages).current_dir(dir.path()).env("GITHUB_STEP_SUMMARY", at("summary.md"));
+    let places =
+        ["json=old.json", "json=new.json", "json=pipe", "json=/dev/null", "human=/dev/stdout", "github"];
+    for place in places {
+        command.args(["--output", place]);
+    }
+    let done = command.output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    assert!(String::from_utf8_lossy(&done.stdout).contains("_rocm_sdk_core"), "{done:?}");
+    for text in [
+        fs::read_to_string(at("old.json")).unwrap(),
+        fs::read_to_string(at("new.json")).unwrap(),
+        reader.join().unwrap(),
+    ] {
+        serde_json::from_str::<serde_json::Value>(&text).unwrap();
+    }
+    let summary = fs::read_to_string(at("summary.md")).unwrap();
+    assert!(summary.starts_with("theirs\n###"), "{summary}");
+}
