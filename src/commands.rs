@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::ops::Range;
 
+use anyhow::Context as _;
 use clap::CommandFactory as _;
 
 use crate::apply::Outcome;
@@ -141,9 +142,9 @@ fn run(session: &mut Session<'_>, args: &cli::Run, report: &mut Report) -> anyho
     verbs::patch::widen(session, Some(&loaded.name))?;
     session.prepare()?;
     let merge = recipe.dedup.enabled && !skips(session, "dedup", report) && session.has_sdk(report)?;
+    let merging = dedup_options(&args.dedup, recipe);
     let deduped = if merge {
-        let hash = !session.global.dry_run;
-        verbs::dedup::plan(session, &dedup_options(&args.dedup, recipe), hash, report)?
+        verbs::dedup::plan(session, &merging, !session.global.dry_run, report)?
     } else {
         DedupPlan::default()
     };
@@ -179,6 +180,9 @@ fn run(session: &mut Session<'_>, args: &cli::Run, report: &mut Report) -> anyho
     } else if !skips(session, "smoke", report) {
         let how = How { gpu_optional: args.gpu_optional, ..How::default() };
         verbs::check::smoke_recipe(session, &known, recipe, &how, report)?;
+        let unmade = verbs::again::unmade(&plan, &outcome);
+        verbs::again::look(session, &merging, args.allow_drift, &loaded, &unmade, report)
+            .context("can't look at the image again after its import checks")?;
     }
     allow(session, &loaded, report);
     Ok(())

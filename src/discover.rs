@@ -113,6 +113,14 @@ impl Environment {
         Ok(Self { interpreter, site_packages, trees: found.trees, glibc, devel: found.devel, notes })
     }
 
+    /// The same places, looked at anew; the interpreter isn't asked again.
+    ///
+    /// # Errors
+    /// When a site-packages can't be listed.
+    pub fn again(&self) -> Result<Self> {
+        Self::of(self.interpreter.clone(), self.site_packages.clone())
+    }
+
     /// Whether there is anything of the SDK here.
     #[must_use]
     pub fn has_sdk(&self) -> bool {

@@ -45,6 +45,16 @@ impl<'a> Session<'a> {
         Ok(Self { console, global, env, extra_roots, locks, runs })
     }
 
+    /// The same image as it is now, for a second look: nothing that was found or read before counts, and nothing is locked.
+    ///
+    /// # Errors
+    /// See [`Environment::again`].
+    pub fn again(&self) -> anyhow::Result<Self> {
+        let (env, extra_roots) = (self.env.again()?, self.extra_roots.clone());
+        let (locks, runs) = (Vec::new(), OnceCell::new());
+        Ok(Self { console: self.console, global: self.global, env, extra_roots, locks, runs })
+    }
+
     /// Whether there is anything of the SDK; if not, says so, and refuses with `--require-sdk`.
     ///
     /// # Errors

@@ -59,7 +59,7 @@ pub fn require_recipe(
 }
 
 /// Whether `--skip` names it; the report keeps that.
-fn leave_out(session: &Session<'_>, name: &str, report: &mut Report) -> bool {
+pub(super) fn leave_out(session: &Session<'_>, name: &str, report: &mut Report) -> bool {
     let skipped = session.global.skip.iter().any(|skip| skip == name);
     if skipped {
         report.skipped.push(name.to_owned());

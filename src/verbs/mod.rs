@@ -3,6 +3,7 @@
 use crate::apply::Refused;
 use crate::report::{Conflict, PathText};
 
+pub mod again;
 pub mod check;
 pub mod dedup;
 pub mod patch;

@@ -52,6 +52,7 @@ mod reports_delivered;
 mod require;
 mod screens;
 mod sdk_tree;
+mod second_look;
 mod shape;
 mod site;
 mod smoke;
