@@ -208,7 +208,7 @@ pub struct Run {
     pub recipe: WithRecipe,
     #[command(flatten)]
     pub dedup: Dedup,
-    /// Run the checks even if something was refused before
+    /// Run the checks even if something was refused or failed before
     #[arg(long, env = "ROCM_FIXUP_KEEP_GOING", value_parser = clap::builder::FalseyValueParser::new())]
     pub keep_going: bool,
     /// Patch files of unknown content too, where the patch fits exactly

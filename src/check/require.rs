@@ -48,7 +48,13 @@ fn with(env: &Environment, name: &str, judge: impl FnOnce(&Distribution) -> Judg
 }
 
 pub(super) fn called(dist: &Distribution) -> String {
-    format!("{} {} is installed", dist.name, dist.version)
+    format!("{} is installed", titled(dist))
+}
+
+/// Name and version; a broken or old package may name none.
+pub(super) fn titled(dist: &Distribution) -> String {
+    let version = if dist.version.is_empty() { "of unknown version" } else { &dist.version };
+    format!("{} {version}", dist.name)
 }
 
 fn version(dist: &Distribution, versions: &VersionSpecifiers) -> Judged {

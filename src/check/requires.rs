@@ -7,7 +7,7 @@ use pep440_rs::Version;
 use pep508_rs::{ExtraName, MarkerEnvironment, MarkerEnvironmentBuilder, VerbatimUrl, VersionOrUrl};
 
 use super::Verdict;
-use super::require::{Judged, called};
+use super::require::{Judged, called, titled};
 use crate::discover::Environment;
 use crate::dist;
 use crate::error::message;
@@ -23,7 +23,7 @@ pub fn met(dist: &Distribution, extras: &[String], env: &Environment) -> Judged 
             "which dependencies apply is for an interpreter to say, and none was asked".into(),
         );
     };
-    let own = format!("{} {}", dist.name, dist.version);
+    let own = titled(dist);
     let known = dist::extras(dist).unwrap_or_default();
     let is = |one: &str, other: &str| normalised(one) == normalised(other);
     if let Some(none) = extras.iter().find(|extra| !known.iter().any(|known| is(known, extra))) {

@@ -132,9 +132,12 @@ pub fn smoke_recipe(
     Ok(())
 }
 
-/// The checks that are not run because something was refused before.
+/// The checks that are not run because something was refused, or failed, before.
 pub fn not_run(recipe: &Recipe, report: &mut Report) {
-    let why = "something was refused before (--keep-going runs it all the same)";
+    let why = match &report.error {
+        Some(_) => "the run failed before (--keep-going runs it all the same)",
+        None => "something was refused before (--keep-going runs it all the same)",
+    };
     let skipped = recipe.smoke.iter().map(|entry| CheckResult::skipped(&entry.name, Kind::Smoke, why));
     report.checks.extend(skipped);
 }
@@ -197,4 +200,21 @@ pub fn libraries(session: &Session<'_>, recipe: &Recipe, how: &How, report: &mut
     report.checks.extend(check::libraries(interpreter(session)?, &session.env.trees, &options)?);
     drop(bar);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_is_not_run_says_whether_something_failed_or_was_refused() {
+        let text = "name='x'\ndescription='y'\n[[smoke]]\nname='s'\nmodule='m'\nreason='r'\n";
+        let recipe = crate::recipe::read(text).unwrap();
+        let mut report = Report::new("run", false);
+        not_run(&recipe, &mut report);
+        report.fail(&anyhow!("no space left on device"));
+        not_run(&recipe, &mut report);
+        assert!(report.checks[0].detail.starts_with("something was refused before"));
+        assert!(report.checks[1].detail.starts_with("the run failed before"));
+    }
 }

@@ -40,11 +40,14 @@ fn versions_locals_and_presence_are_read_from_dist_info_without_an_interpreter()
     let (_dir, site) = site();
     distribution(&site, "torch", "2.9.0+rocm7.0", "");
     distribution(&site, "PyBind11", "3.1.0", "");
+    distribution(&site, "pk", "", "");
     let env = environment(None, &site);
     expect(&env, "torch+rocm", Verdict::Ok, &["torch 2.9.0+rocm7.0 is installed"]);
     expect(&env, "torch>=2.9", Verdict::Ok, &[]);
     expect(&env, "pybind11<3.1.0", Verdict::Fail, &["PyBind11 3.1.0 is installed, not <3.1.0"]);
     expect(&env, "installed torch", Verdict::Ok, &[]);
+    expect(&env, "installed pk", Verdict::Ok, &["pk of unknown version is installed"]);
+    expect(&env, "pk>=1", Verdict::Unproven, &["pk of unknown version is installed, whose version can't be"]);
     expect(&env, "installed torchvision", Verdict::Absent, &["torchvision is not installed"]);
     expect(&env, "torchvision>=1", Verdict::Absent, &[]);
     expect(&env, "requires-met torch", Verdict::Unproven, &["for an interpreter to say"]);
