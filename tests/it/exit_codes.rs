@@ -168,6 +168,29 @@ fn a_report_that_cannot_be_delivered_is_never_success() {
     assert_eq!(command.args(site).stdout(full).output().unwrap().status.code(), Some(1));
 }
 
+/// Those that docs/json.md names, and no other.
+#[test]
+fn each_command_with_a_report_gives_it_as_json() {
+    use clap::CommandFactory as _;
+    let (dir, python) = environment();
+    let text = std::fs::read_to_string("docs/json.md").unwrap();
+    let sentence = text.split("It is the report of ").nth(1).unwrap().split('.').next().unwrap();
+    let documented: Vec<&str> = sentence.split('`').skip(1).step_by(2).collect();
+    for command in rocm_fixup::cli::Cli::command().get_subcommands() {
+        let name = command.get_name();
+        let others: &[&str] = match name {
+            "recipe" => &["list"],
+            "completions" => &["bash"],
+            _ => &[],
+        };
+        let words = [&[name], others, &["--format", "json", "--python", &python]].concat();
+        let done = run(dir.path(), &words);
+        let report = serde_json::from_slice::<serde_json::Value>(&done.stdout);
+        let told = report.is_ok_and(|report| report["command"] == name);
+        assert_eq!(told, documented.contains(&name), "{name}: {done:?}");
+    }
+}
+
 #[test]
 fn usage_is_2_and_says_what_was_meant() {
     let dir = TempDir::new().unwrap();
