@@ -4,8 +4,10 @@ mod file;
 mod path;
 mod plan;
 mod sdk;
+mod version;
 
 pub use file::{Digest, FileId, Meta, Xattr};
 pub use path::{RelPath, bytes_path};
 pub use plan::{Change, Entry, FileEntry, Place, PlainPatch, Plan, Source};
 pub use sdk::{Distribution, Role, Tree, normalised};
+pub use version::is_in;

@@ -10,7 +10,7 @@ use super::{CheckResult, Kind, Verdict, objects, requires};
 use crate::discover::Environment;
 use crate::dist;
 use crate::error::message;
-use crate::model::Distribution;
+use crate::model::{Distribution, is_in};
 
 /// A verdict and the sentence behind it.
 pub(super) type Judged = (Verdict, String);
@@ -59,7 +59,7 @@ pub(super) fn titled(dist: &Distribution) -> String {
 
 fn version(dist: &Distribution, versions: &VersionSpecifiers) -> Judged {
     match dist.version.parse::<Version>() {
-        Ok(version) if versions.contains(&version) => (Verdict::Ok, called(dist)),
+        Ok(version) if is_in(&version, versions) => (Verdict::Ok, called(dist)),
         Ok(_) => (Verdict::Fail, format!("{}, not {versions}", called(dist))),
         Err(_) => (Verdict::Unproven, format!("{}, whose version can't be compared", called(dist))),
     }
@@ -120,7 +120,7 @@ fn glibc(found: Option<&str>, versions: &VersionSpecifiers) -> Judged {
         return (Verdict::Unproven, "no glibc was found".into());
     };
     match text.parse::<Version>() {
-        Ok(version) if versions.contains(&version) => (Verdict::Ok, format!("the image has glibc {text}")),
+        Ok(version) if is_in(&version, versions) => (Verdict::Ok, format!("the image has glibc {text}")),
         Ok(_) => (Verdict::Fail, format!("the image has glibc {text}, not {versions}")),
         Err(_) => (Verdict::Unproven, format!("the image has glibc {text}, which can't be compared")),
     }
@@ -162,6 +162,8 @@ mod tests {
         assert_eq!(check("3.1.0rc1", "<3.1.0"), Verdict::Fail);
         assert_eq!(check("2.9.0+rocm7.0", "==2.9.0"), Verdict::Ok);
         assert_eq!(check("3.10.0", ">=3.9"), Verdict::Ok);
+        assert_eq!(check("1.0a1", "<1.0a2"), Verdict::Ok);
+        assert_eq!(check("1", "==1.1.*"), Verdict::Fail);
         assert_eq!(check("unknown", ">=1"), Verdict::Unproven);
     }
 

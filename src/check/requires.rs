@@ -11,7 +11,7 @@ use super::require::{Judged, called, titled};
 use crate::discover::Environment;
 use crate::dist;
 use crate::error::message;
-use crate::model::{Distribution, normalised};
+use crate::model::{Distribution, is_in, normalised};
 use crate::python::Interpreter;
 
 /// Whether the dependencies of `dist` are met in `env`, with those of the named extras, and those of the extras that a
@@ -98,7 +98,7 @@ impl Found {
             };
             match (&one.version_or_url, installed.version.parse::<Version>()) {
                 (Some(VersionOrUrl::VersionSpecifier(versions)), Ok(version))
-                    if !versions.contains(&version) =>
+                    if !is_in(&version, versions) =>
                 {
                     self.broken.push(format!("{via}{text}: {}", called(&installed)));
                 }

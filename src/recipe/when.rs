@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Distribution, normalised};
+use crate::model::{Distribution, is_in, normalised};
 
 /// Conditions, all of which must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,5 +112,5 @@ pub fn version_matches(spec: &str, version: &str) -> bool {
     else {
         return false;
     };
-    specs.contains(&version)
+    is_in(&version, &specs)
 }
