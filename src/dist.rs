@@ -3,6 +3,7 @@
 
 mod metadata;
 mod record;
+mod requires_txt;
 
 use std::fs::File;
 use std::io::{self, Read as _};

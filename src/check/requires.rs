@@ -24,7 +24,10 @@ pub fn met(dist: &Distribution, extras: &[String], env: &Environment) -> Judged 
         );
     };
     let own = titled(dist);
-    let known = dist::extras(dist).unwrap_or_default();
+    let known = match dist::extras(dist) {
+        Ok(known) => known,
+        Err(error) => return (Verdict::Unproven, format!("{own}: {}", message(&error))),
+    };
     let is = |one: &str, other: &str| normalised(one) == normalised(other);
     if let Some(none) = extras.iter().find(|extra| !known.iter().any(|known| is(known, extra))) {
         return (Verdict::Fail, format!("{own} has no extra `{none}`"));

@@ -3,10 +3,10 @@
 use std::io;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use serde::Deserialize;
 
-use super::read_some;
+use super::{read_some, requires_txt};
 use crate::model::Distribution;
 
 /// Headers come first in a METADATA, before the description; of torch's they are 30 KiB.
@@ -14,38 +14,68 @@ pub const HEADERS: u64 = 512 * 1024;
 /// `direct_url.json` is a few hundred bytes.
 const DIRECT_URL: u64 = 64 * 1024;
 
-/// The `Requires-Dist` lines of a distribution, as written.
+/// The `Requires-Dist` lines of a distribution, as written; where there are none, those of `requires.txt`.
 ///
 /// # Errors
-/// If its METADATA can't be read.
+/// If its METADATA can't be read, or not to the end of its headers.
 pub fn requirements(dist: &Distribution) -> Result<Vec<String>> {
-    header(dist, "requires-dist")
+    let found = header(dist, "requires-dist")?;
+    if found.is_empty() { Ok(requires_txt::requirements(&egg_info(dist)?)) } else { Ok(found) }
 }
 
 /// The extras that a distribution has, as written.
 ///
 /// # Errors
-/// If its METADATA can't be read.
+/// If its METADATA can't be read, or not to the end of its headers.
 pub fn extras(dist: &Distribution) -> Result<Vec<String>> {
-    header(dist, "provides-extra")
+    let mut found = header(dist, "provides-extra")?;
+    found.extend(requires_txt::extras(&egg_info(dist)?));
+    Ok(found)
 }
 
 fn header(dist: &Distribution, wanted: &str) -> Result<Vec<String>> {
-    let headers =
-        headers(&dist.dist_info).with_context(|| format!("can't read `{}`", dist.dist_info.display()))?;
-    Ok(headers.into_iter().filter(|(key, _)| key == wanted).map(|(_, value)| value).collect())
+    let doing = || format!("can't read the metadata in `{}`", dist.dist_info.display());
+    let text = text(&dist.dist_info).with_context(doing)?;
+    if is_cut(&text) {
+        // What stands behind is as true as what was read, and might be the one dependency that isn't met.
+        return Err(anyhow!("its headers are longer than {} KiB", HEADERS / 1024)).with_context(doing);
+    }
+    let headers = parse_headers(&text).into_iter();
+    Ok(headers.filter(|(key, _)| key == wanted).map(|(_, value)| value).collect())
+}
+
+/// Whether [`HEADERS`] was too little to see the end of the headers.
+fn is_cut(text: &[u8]) -> bool {
+    text.len() as u64 >= HEADERS && !String::from_utf8_lossy(text).lines().any(|line| line.trim().is_empty())
+}
+
+/// The text of `requires.txt`; empty where there is none.
+fn egg_info(dist: &Distribution) -> Result<String> {
+    let path = dist.dist_info.join("requires.txt");
+    let doing = || format!("can't read `{}`", path.display());
+    match read_some(&path, HEADERS) {
+        // An old egg-info can be a plain file.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(String::new())
+        }
+        Ok(bytes) if bytes.len() as u64 >= HEADERS => {
+            Err(anyhow!("it is longer than {} KiB", HEADERS / 1024)).with_context(doing)
+        }
+        bytes => Ok(String::from_utf8_lossy(&bytes.with_context(doing)?).into_owned()),
+    }
 }
 
 /// The headers of METADATA or PKG-INFO: lower-case keys, folded lines joined. Whatever isn't a header is passed over.
 pub(super) fn headers(dir: &Path) -> io::Result<Vec<(String, String)>> {
+    Ok(parse_headers(&text(dir)?))
+}
+
+/// The beginning of METADATA or PKG-INFO, with all headers if they are of any reasonable length.
+fn text(dir: &Path) -> io::Result<Vec<u8>> {
     let file = [dir.join("METADATA"), dir.join("PKG-INFO"), dir.to_path_buf()];
-    let mut text = None;
     for path in file {
         match read_some(&path, HEADERS) {
-            Ok(bytes) => {
-                text = Some(bytes);
-                break;
-            }
+            Ok(bytes) => return Ok(bytes),
             // A link is there, so it isn't absent: what it should lead to tells a name, and with it a RECORD.
             Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() && path != dir => {
                 let name = path.file_name().unwrap_or_default().display();
@@ -56,7 +86,7 @@ pub(super) fn headers(dir: &Path) -> io::Result<Vec<(String, String)>> {
             Err(error) => return Err(error),
         }
     }
-    Ok(parse_headers(&text.ok_or(io::ErrorKind::NotFound)?))
+    Err(io::ErrorKind::NotFound.into())
 }
 
 /// The headers in the text of METADATA; public for the fuzz target.

@@ -1,5 +1,6 @@
 //! Requirements against real metadata: written here, compiled here, and installed by pip from real wheels.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use rocm_fixup::check::{CheckResult, Kind, SmokeCheck, Verdict, require, smoke};
@@ -107,6 +108,46 @@ fn dependencies_of_extras_are_judged_where_an_extra_is_asked_for() {
     distribution(&site, "absent", "1.0", "");
     let texts = ["server[fast,self] wants absent>=2; extra == 'fast': absent 1.0 is installed"];
     expect(&env, "requires-met deep", Verdict::Fail, &texts);
+}
+
+#[test]
+fn what_an_egg_info_depends_on_is_read_as_python_reads_it() {
+    let (_dir, site) = site();
+    let egg = site.join("legacy-1.0-py3.11.egg-info");
+    std::fs::create_dir(&egg).unwrap();
+    std::fs::write(egg.join("PKG-INFO"), "Metadata-Version: 1.2\nName: legacy\nVersion: 1.0\n").unwrap();
+    let wants = "gone>=1\npresent\n\n[:python_version < '3']\nold\n\n[fast]\npresent>=2\n\n\
+                 [more:sys_platform == 'linux' or os_name == 'x']\npresent[a]>=1\nweb @ https://example.org/w.zip\n";
+    std::fs::write(egg.join("requires.txt"), wants).unwrap();
+    distribution(&site, "present", "1.5", "");
+    let env = environment(Some(&python()), &site);
+    let ask = "import importlib.metadata as m, sys; [print(r) for r in next(m.distributions(name='legacy', path=sys.argv[1:])).requires]";
+    let theirs = output(&python(), [OsStr::new("-c"), OsStr::new(ask), site.as_os_str()]);
+    let legacy = env.distribution("legacy").unwrap();
+    assert_eq!(rocm_fixup::dist::requirements(&legacy).unwrap().join("\n"), theirs);
+
+    expect(&env, "requires-met legacy", Verdict::Fail, &["gone>=1: not installed"]);
+    distribution(&site, "gone", "1.0", "");
+    expect(&env, "requires-met legacy", Verdict::Ok, &["all 2 dependencies are met"]);
+    expect(&env, "requires-met legacy[fast]", Verdict::Fail, &["present>=2; extra == \"fast\": present 1.5"]);
+    expect(&env, "requires-met legacy[none]", Verdict::Fail, &["no extra `none`"]);
+    let long = format!("{}\nabsent\n", "present\n".repeat(80_000));
+    std::fs::write(egg.join("requires.txt"), long).unwrap();
+    expect(&env, "requires-met legacy", Verdict::Unproven, &["requires.txt", "longer than 512 KiB"]);
+}
+
+#[test]
+fn dependencies_behind_headers_that_are_too_long_are_not_met_unseen() {
+    let (_dir, site) = site();
+    let keywords = "x".repeat(600 << 10);
+    distribution(&site, "big", "1.0", &format!("Keywords: {keywords}\nRequires-Dist: gone\n"));
+    distribution(&site, "described", "1.0", &format!("Requires-Dist: big\n\n{keywords}"));
+    distribution(&site, "asks", "1.0", "Requires-Dist: described\nRequires-Dist: big[all]\n");
+    let env = environment(Some(&python()), &site);
+    for rule in ["requires-met big", "requires-met big[all]", "requires-met asks"] {
+        expect(&env, rule, Verdict::Unproven, &["big-1.0.dist-info", "longer than 512 KiB"]);
+    }
+    expect(&env, "requires-met described", Verdict::Ok, &["all 1 dependencies are met"]);
 }
 
 #[test]
