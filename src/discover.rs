@@ -127,9 +127,12 @@ impl Environment {
         !self.trees.is_empty() || self.devel != DevelState::None
     }
 
-    #[must_use]
-    pub fn distribution(&self, name: &str) -> Option<Distribution> {
-        dist::find(&self.site_packages, name)
+    /// The distribution called `name`; `None` where it isn't installed.
+    ///
+    /// # Errors
+    /// A sentence that says why that can't be told; see [`dist::Claims`].
+    pub fn distribution(&self, name: &str) -> Result<Option<Distribution>, String> {
+        dist::claims(&self.site_packages, name).one(name)
     }
 
     /// `3.12.3`, where an interpreter was asked.

@@ -1,6 +1,7 @@
 //! Installed distributions, read from `*.dist-info` and `*.egg-info` by the binary itself. Starts no Python, reads at
 //! most [`HEADERS`] bytes of a METADATA, and never writes.
 
+mod claims;
 mod metadata;
 mod record;
 mod requires_txt;
@@ -15,27 +16,9 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::model::{Distribution, normalised};
 
+pub use claims::{Claims, claims, unclear};
 pub use metadata::{DirectUrl, HEADERS, VcsInfo, direct_url, extras, parse_headers, requirements};
 pub use record::{files, read_record, record};
-
-/// The distribution called `name` (in any spelling) that an import would take: that of the first directory.
-#[must_use]
-pub fn find(site_packages: &[PathBuf], name: &str) -> Option<Distribution> {
-    claims(site_packages, name).into_iter().next()
-}
-
-/// All metadata directories that claim `name` in the first site directory that has one. More than one means that an
-/// upgrade left the old one behind (`pip install --target --upgrade` does).
-#[must_use]
-pub fn claims(site_packages: &[PathBuf], name: &str) -> Vec<Distribution> {
-    let name = normalised(name);
-    let here = |site: &PathBuf| {
-        let named = metadata_dirs(site).into_iter().filter(|(_, stem)| may_be(stem, &name));
-        let read = named.filter_map(|(dir, _)| read(site, &dir));
-        read.filter(|dist| normalised(&dist.name) == name).collect::<Vec<_>>()
-    };
-    site_packages.iter().map(here).find(|found| !found.is_empty()).unwrap_or_default()
-}
 
 /// All distributions of the directories, in their order and by name; for one name the first counts. What can't be read
 /// is left out.
@@ -188,6 +171,10 @@ mod tests {
         }
         let sites = vec![dir.path().canonicalize().unwrap()];
         (dir, sites)
+    }
+
+    fn find(sites: &[PathBuf], name: &str) -> Option<Distribution> {
+        claims(sites, name).one(name).unwrap()
     }
 
     #[test]

@@ -75,20 +75,21 @@ fn number(text: &str) -> Option<(u32, u32)> {
 pub fn internals(names: &[String], env: &Environment) -> Judged {
     let mut dists = Vec::new();
     let mut absent = Vec::new();
+    let mut unread = Vec::new();
     for name in names {
         match env.distribution(name) {
-            Some(dist) => dists.push(dist),
-            None => absent.push(name.as_str()),
+            Ok(Some(dist)) => dists.push(dist),
+            Ok(None) => absent.push(name.as_str()),
+            Err(why) => unread.push(why),
         }
     }
-    if !names.is_empty() && dists.is_empty() {
+    if !names.is_empty() && dists.is_empty() && unread.is_empty() {
         return (Verdict::Absent, format!("{} is not installed", absent.join(", ")));
     }
     if names.is_empty() {
         dists = dist::all(&env.site_packages);
     }
     let mut tags: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    let mut unread = Vec::new();
     for dist in &dists {
         match objects(dist) {
             Ok(Some(objects)) => {

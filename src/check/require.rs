@@ -35,15 +35,10 @@ pub fn require(requirement: &Requirement, env: &Environment) -> CheckResult {
 }
 
 fn with(env: &Environment, name: &str, judge: impl FnOnce(&Distribution) -> Judged) -> Judged {
-    let claims = dist::claims(&env.site_packages, name);
-    match claims.as_slice() {
-        [] => (Verdict::Absent, format!("{name} is not installed")),
-        [first, others @ ..] if others.iter().any(|other| other.version != first.version) => {
-            let named: Vec<String> =
-                claims.iter().map(|dist| format!("`{}`", dist.dist_info.display())).collect();
-            (Verdict::Unproven, format!("{name} is there more than once: {}", named.join(", ")))
-        }
-        [first, ..] => judge(first),
+    match env.distribution(name) {
+        Ok(Some(dist)) => judge(&dist),
+        Ok(None) => (Verdict::Absent, format!("{name} is not installed")),
+        Err(why) => (Verdict::Unproven, why),
     }
 }
 

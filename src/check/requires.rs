@@ -95,9 +95,16 @@ impl Found {
             if !one.evaluate_markers(markers, extras) || only_extras && one.evaluate_markers(markers, &[]) {
                 continue;
             }
-            let Some(installed) = env.distribution(one.name.as_ref()) else {
-                self.broken.push(format!("{via}{text}: not installed"));
-                continue;
+            let installed = match env.distribution(one.name.as_ref()) {
+                Ok(Some(installed)) => installed,
+                Ok(None) => {
+                    self.broken.push(format!("{via}{text}: not installed"));
+                    continue;
+                }
+                Err(why) => {
+                    self.unclear.push(format!("{via}{text}: {why}"));
+                    continue;
+                }
             };
             match (&one.version_or_url, installed.version.parse::<Version>()) {
                 (Some(VersionOrUrl::VersionSpecifier(versions)), Ok(version))

@@ -49,6 +49,33 @@ fn is_cut(text: &[u8]) -> bool {
     text.len() as u64 >= HEADERS && !String::from_utf8_lossy(text).lines().any(|line| line.trim().is_empty())
 }
 
+/// Why a metadata directory tells no name that Python would see; `None` where it does.
+pub(super) fn in_doubt(dir: &Path) -> Option<String> {
+    let text = match text(dir) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && has_any(dir) => {
+            return Some("has something else than a file as METADATA".into());
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Some("has no METADATA".into()),
+        Err(error) => return Some(format!("has a METADATA that can't be read: {error}")),
+    };
+    // After a first line that is no header, Python takes all for the description; a byte order mark is enough.
+    let key = text.split(|&byte| byte == b':' || byte == b'\n').next().unwrap_or_default();
+    let is_header = key.iter().all(u8::is_ascii_graphic) && text.get(key.len()) == Some(&b':');
+    if !text.is_empty() && !is_header {
+        return Some("has a METADATA that doesn't begin with a header: Python sees none in it".into());
+    }
+    let named = |(key, value): &(String, String)| key == "name" && !value.is_empty();
+    (!parse_headers(&text).iter().any(named)).then(|| "has no Name in its METADATA".into())
+}
+
+/// Whether anything is there under the name of a metadata file.
+pub(super) fn has_any(dir: &Path) -> bool {
+    let absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+    let there = |name: &str| !dir.join(name).symlink_metadata().is_err_and(absent);
+    !dir.is_dir() || there("METADATA") || there("PKG-INFO")
+}
+
 /// The text of `requires.txt`; empty where there is none.
 fn egg_info(dist: &Distribution) -> Result<String> {
     let path = dist.dist_info.join("requires.txt");

@@ -33,10 +33,18 @@ pub struct When {
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     pub distributions: &'a [Distribution],
+    /// Names, normalised, of which can't be told whether they are installed.
+    pub unclear: &'a [String],
     pub env: &'a dyn Fn(&str) -> Option<String>,
     pub glibc: Option<&'a str>,
     pub python: Option<&'a str>,
     pub arch: &'a str,
+}
+
+impl Facts<'_> {
+    fn is_unclear(&self, name: &str) -> bool {
+        self.unclear.contains(&normalised(name))
+    }
 }
 
 impl When {
@@ -49,13 +57,35 @@ impl When {
     /// `skipped: distribution apex is not installed`.
     #[must_use]
     pub fn skipped(&self, facts: &Facts<'_>) -> Option<String> {
+        self.skipped_where(facts, |rule| {
+            let name = split_rule(rule).0;
+            let unclear = || format!("whether distribution {name} is installed can't be told");
+            let why = distribution_fails(rule, facts)?;
+            Some(if facts.is_unclear(name) { unclear() } else { why })
+        })
+    }
+
+    /// The same for a check, which is made where it can't be told whether a distribution is installed: it tells the truth,
+    /// and leaving it out would look like success.
+    #[must_use]
+    pub fn skipped_check(&self, facts: &Facts<'_>) -> Option<String> {
+        self.skipped_where(facts, |rule| {
+            if facts.is_unclear(split_rule(rule).0) { None } else { distribution_fails(rule, facts) }
+        })
+    }
+
+    fn skipped_where(
+        &self,
+        facts: &Facts<'_>,
+        distribution_fails: impl Fn(&str) -> Option<String>,
+    ) -> Option<String> {
         let why = self
             .arch
             .first()
             .filter(|_| !self.arch.iter().any(|a| a == facts.arch))
             .map(|_| format!("the machine is {}, not {}", facts.arch, self.arch.join(" or ")))
             .or_else(|| self.env.iter().find_map(|rule| env_fails(rule, facts)))
-            .or_else(|| self.distribution.iter().find_map(|rule| distribution_fails(rule, facts)))
+            .or_else(|| self.distribution.iter().find_map(|rule| distribution_fails(rule)))
             .or_else(|| self.glibc.as_deref().and_then(|spec| version_fails("glibc", spec, facts.glibc)))
             .or_else(|| {
                 self.python.as_deref().and_then(|spec| version_fails("Python", spec, facts.python))

@@ -45,7 +45,7 @@ pub fn require_recipe(
         if leave_out(session, &entry.name, report) {
             continue;
         }
-        let result = match entry.when.skipped(&known.facts(session)) {
+        let result = match entry.when.skipped_check(&known.facts(session)) {
             Some(why) => CheckResult::skipped(&entry.name, Kind::Require, plain(&why)),
             None => CheckResult {
                 name: entry.name.clone(),
@@ -124,7 +124,7 @@ pub fn smoke_recipe(
         if leave_out(session, &entry.name, report) {
             continue;
         }
-        match entry.when.skipped(&known.facts(session)) {
+        match entry.when.skipped_check(&known.facts(session)) {
             Some(why) => report.checks.push(CheckResult::skipped(&entry.name, Kind::Smoke, plain(&why))),
             None => one(session, interpreter(session)?, how.over(of_entry(entry)), report),
         }

@@ -28,6 +28,7 @@ use crate::verbs::recipe::{Loaded, read_patch};
 /// What conditions and targets are about, gathered once.
 pub struct Known {
     pub distributions: Vec<Distribution>,
+    unclear: Vec<String>,
     /// What recorded runs found, where that is asked for.
     pub past: Past,
 }
@@ -36,7 +37,9 @@ impl Known {
     /// # Errors
     /// When a distribution's metadata can't be read.
     pub fn of(session: &Session<'_>) -> Result<Self> {
-        Ok(Self { distributions: dist::all_or_fail(&session.env.site_packages)?, past: Past::default() })
+        let sites = &session.env.site_packages;
+        let distributions = dist::all_or_fail(sites)?;
+        Ok(Self { distributions, unclear: dist::unclear(sites), past: Past::default() })
     }
 
     /// Reads the journals, for taking patches back. Call after [`Session::prepare`].
@@ -52,6 +55,7 @@ impl Known {
     pub fn facts<'a>(&'a self, session: &'a Session<'_>) -> Facts<'a> {
         Facts {
             distributions: &self.distributions,
+            unclear: &self.unclear,
             env: &variable,
             glibc: session.env.glibc.as_deref(),
             python: session.env.interpreter.as_ref().map(|i| i.version.as_str()),

@@ -68,7 +68,7 @@ fn a_named_interpreter_gives_its_trees_with_their_distributions() {
     assert_eq!(env.trees[0].path, site.join("_rocm_sdk_core"));
     assert_eq!(env.notes, Vec::<String>::new());
     assert!(env.glibc.is_some() && env.python_version().is_some());
-    assert_eq!(env.distribution("ROCM_SDK_core").unwrap().version, "10.0.0");
+    assert_eq!(env.distribution("ROCM_SDK_core").unwrap().unwrap().version, "10.0.0");
     assert_eq!(env.arch(), std::env::consts::ARCH);
 }
 

@@ -23,6 +23,7 @@ mod hostile_journals;
 mod json_schema;
 mod libraries;
 mod locate;
+mod metadata_in_doubt;
 mod model_test;
 mod not_sound;
 mod patch_cases;

@@ -94,6 +94,7 @@ fn skipped(when: &str, dists: &[(&str, &str)], env: &[(&str, &str)]) -> Option<S
     let env = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
     when.skipped(&Facts {
         distributions: &distributions,
+        unclear: &["unclear".into()],
         env: &env,
         glibc: Some("2.36"),
         python: Some("3.11.7"),
@@ -106,6 +107,7 @@ fn a_skip_says_why() {
     let cases = [
         ("distribution = 'apex'", "skipped: distribution apex is not installed"),
         ("distribution = ['Torch_X', 'apex']", "skipped: distribution apex is not installed"),
+        ("distribution = 'Unclear>=1'", "skipped: whether distribution Unclear is installed can't be told"),
         ("distribution = 'torch-x>=3'", "skipped: torch-x is 2.1, not >=3"),
         ("env = 'APEX_USE_PREBUILT!=0'", "skipped: APEX_USE_PREBUILT=0"),
         ("env = 'OTHER'", "skipped: OTHER is not set"),

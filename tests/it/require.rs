@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::python_support::{cc, distribution, include_dir, output, pip_install, pip_python, python, venv};
 
-fn environment(python: Option<&Path>, site: &Path) -> Environment {
+pub fn environment(python: Option<&Path>, site: &Path) -> Environment {
     let options = Options { python: python.map(Path::to_path_buf), site_packages: vec![site.to_path_buf()] };
     locate_in(&options, &Surroundings::default()).unwrap()
 }
@@ -22,7 +22,7 @@ fn check(env: &Environment, rule: &str) -> CheckResult {
 }
 
 #[track_caller]
-fn expect(env: &Environment, rule: &str, verdict: Verdict, texts: &[&str]) {
+pub fn expect(env: &Environment, rule: &str, verdict: Verdict, texts: &[&str]) {
     let result = check(env, rule);
     assert_eq!(result.verdict, verdict, "{rule}: {}", result.detail);
     for text in texts {
@@ -30,7 +30,7 @@ fn expect(env: &Environment, rule: &str, verdict: Verdict, texts: &[&str]) {
     }
 }
 
-fn site() -> (TempDir, PathBuf) {
+pub fn site() -> (TempDir, PathBuf) {
     let dir = TempDir::new().unwrap();
     let path = dir.path().canonicalize().unwrap();
     (dir, path)
@@ -123,7 +123,7 @@ fn what_an_egg_info_depends_on_is_read_as_python_reads_it() {
     let env = environment(Some(&python()), &site);
     let ask = "import importlib.metadata as m, sys; [print(r) for r in next(m.distributions(name='legacy', path=sys.argv[1:])).requires]";
     let theirs = output(&python(), [OsStr::new("-c"), OsStr::new(ask), site.as_os_str()]);
-    let legacy = env.distribution("legacy").unwrap();
+    let legacy = env.distribution("legacy").unwrap().unwrap();
     assert_eq!(rocm_fixup::dist::requirements(&legacy).unwrap().join("\n"), theirs);
 
     expect(&env, "requires-met legacy", Verdict::Fail, &["gone>=1: not installed"]);

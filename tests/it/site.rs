@@ -64,6 +64,7 @@ impl Site {
             site_packages: std::slice::from_ref(&self.root),
             facts: Facts {
                 distributions: &self.distributions,
+                unclear: &[],
                 env: &env,
                 glibc: Some("2.36"),
                 python: Some("3.11.7"),
