@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+mod files;
 mod libraries;
 mod needed;
 mod objects;

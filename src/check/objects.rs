@@ -1,7 +1,7 @@
 //! What the compiled objects of installed distributions were built for: glibc versions, pybind11's internals. Reads
 //! files, loads none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
@@ -12,34 +12,30 @@ use anyhow::{Context as _, Result};
 use memchr::memmem;
 
 use super::Verdict;
+use super::files::{self, Files};
 use super::require::{Judged, called};
 use crate::discover::Environment;
+use crate::elf;
 use crate::error::message;
 use crate::model::Distribution;
 use crate::scan::is_library_name;
-use crate::{dist, elf};
 
 /// Objects whose paths are given in a message before "and N more".
 const FEW: usize = 3;
 
-/// The shared objects and programs of a distribution by its RECORD; `None` without one.
-fn objects(dist: &Distribution) -> Result<Option<Vec<PathBuf>>> {
-    let Some(files) = dist::files(dist)? else { return Ok(None) };
-    let library = |path: &PathBuf| path.file_name().is_some_and(|name| is_library_name(name.as_bytes()));
-    let named = |path: &PathBuf| path.extension().is_none() || library(path);
-    Ok(Some(files.into_iter().filter(named).filter(|path| path.is_file()).collect()))
-}
-
 /// Whether `glibc` is new enough for each object of `dist`.
-pub fn glibc_needs(dist: &Distribution, glibc: Option<&str>) -> Judged {
-    let objects = match objects(dist) {
-        Ok(Some(objects)) => objects,
-        Ok(None) => return (Verdict::Unproven, format!("{}, but has no RECORD of its files", called(dist))),
-        Err(error) => return (Verdict::Unproven, message(&error)),
-    };
+pub fn glibc_needs(dist: &Distribution, env: &Environment) -> Judged {
+    let Files { there, mut unread, .. } = files::of(dist, &env.site_packages);
     let mut highest: Option<((u32, u32), PathBuf)> = None;
-    for path in &objects {
-        let Some(facts) = File::open(path).ok().and_then(|file| elf::read(&file).ok()) else { continue };
+    for path in there {
+        let facts = match File::open(&path).and_then(|file| elf::read_or_fail(&file)) {
+            Ok(Ok(facts)) => facts,
+            Ok(Err(_)) => continue, // text, or no loader would take it
+            Err(error) => {
+                unread.push(format!("can't read `{}`: {error}", path.display()));
+                continue;
+            }
+        };
         for (_, version) in &facts.versions {
             let Some(version) = glibc_version(version) else { continue };
             if highest.as_ref().is_none_or(|(known, _)| version > *known) {
@@ -47,13 +43,25 @@ pub fn glibc_needs(dist: &Distribution, glibc: Option<&str>) -> Judged {
             }
         }
     }
-    let Some(((major, minor), path)) = highest else {
-        return (Verdict::Ok, format!("{}; none of its files wants a glibc", called(dist)));
+    let (verdict, detail) = match highest {
+        Some((version, path)) => {
+            let (major, minor) = version;
+            let wants = format!("{}; `{}` wants GLIBC_{major}.{minor}", called(dist), path.display());
+            compared(version, &wants, env.glibc.as_deref())
+        }
+        None => (Verdict::Ok, format!("{}; none of its files wants a glibc", called(dist))),
     };
-    let wants = format!("{}; `{}` wants GLIBC_{major}.{minor}", called(dist), path.display());
+    // What wasn't looked at can only want more.
+    match verdict {
+        Verdict::Ok if !unread.is_empty() => (Verdict::Unproven, unread.join("\n")),
+        _ => (verdict, detail),
+    }
+}
+
+fn compared(wanted: (u32, u32), wants: &str, glibc: Option<&str>) -> Judged {
     let Some(text) = glibc else { return (Verdict::Unproven, format!("{wants}, and no glibc was found")) };
     match number(text) {
-        Some(found) if found >= (major, minor) => (Verdict::Ok, format!("{wants}; the image has {text}")),
+        Some(found) if found >= wanted => (Verdict::Ok, format!("{wants}; the image has {text}")),
         Some(_) => (Verdict::Fail, format!("{wants}, and the image has {text}")),
         None => (Verdict::Unproven, format!("{wants}; the image's {text} can't be compared")),
     }
@@ -86,22 +94,26 @@ pub fn internals(names: &[String], env: &Environment) -> Judged {
     if !names.is_empty() && dists.is_empty() && unread.is_empty() {
         return (Verdict::Absent, format!("{} is not installed", absent.join(", ")));
     }
+    let mut paths = BTreeSet::new();
     if names.is_empty() {
-        dists = dist::all(&env.site_packages);
+        // Whatever a recipe wants of all modules is wanted of those that no RECORD lists, too.
+        let mut found = files::everywhere(&env.site_packages);
+        paths.append(&mut found.there);
+        unread.append(&mut found.unread);
+    }
+    for dist in &dists {
+        let mut found = files::of(dist, &env.site_packages);
+        paths.append(&mut found.there);
+        unread.append(&mut found.unread);
+        let gone = found.gone.iter().filter(|path| may_have_internals(path));
+        unread.extend(
+            gone.map(|path| format!("`{}` is in the RECORD of {}, and gone", path.display(), dist.name)),
+        );
     }
     let mut tags: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    for dist in &dists {
-        match objects(dist) {
-            Ok(Some(objects)) => {
-                for path in objects.into_iter().filter(|path| may_have_internals(path)) {
-                    match tag(&path) {
-                        Ok(Some(tag)) => tags.entry(tag).or_default().push(path),
-                        Ok(None) => {}
-                        Err(error) => unread.push(message(&error)),
-                    }
-                }
-            }
-            Ok(None) if !names.is_empty() => unread.push(format!("{} has no RECORD of its files", dist.name)),
+    for path in paths.into_iter().filter(|path| may_have_internals(path)) {
+        match tag(&path) {
+            Ok(Some(tag)) => tags.entry(tag).or_default().push(path),
             Ok(None) => {}
             Err(error) => unread.push(message(&error)),
         }
@@ -132,9 +144,11 @@ fn few(paths: &[PathBuf]) -> String {
 /// Extension modules, and the one library that carries PyTorch's. Gigabytes of kernels are not read.
 fn may_have_internals(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
-    name == OsStr::new("libtorch_python.so")
-        || !name.as_bytes().starts_with(b"lib")
-        || name.as_bytes().ends_with(b".abi3.so")
+    let bytes = name.as_bytes();
+    let module = !bytes.starts_with(b"lib")
+        || bytes.ends_with(b".abi3.so")
+        || memmem::find(bytes, b".cpython-").is_some_and(|_| bytes.ends_with(b".so"));
+    name == OsStr::new("libtorch_python.so") || module && is_library_name(bytes)
 }
 
 /// The name under which a module looks for pybind11's internals, without its frame: `v11_system_libstdcpp_…`.
@@ -209,10 +223,17 @@ mod tests {
 
     #[test]
     fn only_modules_are_read() {
-        for name in ["_C.so", "aiter_.cpython-312-x86_64-linux-gnu.so", "libtorch_python.so", "libx.abi3.so"]
-        {
+        for name in [
+            "_C.so",
+            "aiter_.cpython-312-x86_64-linux-gnu.so",
+            "libtorch_python.so",
+            "libx.abi3.so",
+            "lib.cpython-311-x86_64-linux-gnu.so",
+        ] {
             assert!(may_have_internals(Path::new(name)), "{name}");
         }
-        assert!(!may_have_internals(Path::new("/s/libamdhip64.so.7")));
+        for name in ["/s/libamdhip64.so.7", "/s/LICENSE", "/s/bin/tool"] {
+            assert!(!may_have_internals(Path::new(name)), "{name}");
+        }
     }
 }

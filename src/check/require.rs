@@ -129,7 +129,7 @@ fn glibc_of(dist: &Distribution, versions: Option<&VersionSpecifiers>, env: &Env
             return (verdict, format!("{}; {detail}", called(dist)));
         }
     }
-    objects::glibc_needs(dist, env.glibc.as_deref())
+    objects::glibc_needs(dist, env)
 }
 
 #[cfg(test)]

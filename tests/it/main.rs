@@ -20,6 +20,7 @@ mod faults_found;
 mod formats;
 mod github_format;
 mod hostile_journals;
+mod internals;
 mod json_schema;
 mod libraries;
 mod locate;
