@@ -220,6 +220,9 @@ pub fn looks(context: &Context, scene: Scene) -> Result<Tally, String> {
     })
 }
 
+/// Of each scene in the full form: of the longer ones all would take an hour each.
+const PAIRS: usize = 8_000;
+
 /// Part 2: a fault in the undo of a clean run, and pairs: a kill, then a fault in the undo or in the run after it, or a
 /// kill in undo and a fault in the next run.
 pub fn recoveries(context: &Context, scene: Scene) -> Result<Tally, String> {
@@ -259,8 +262,10 @@ pub fn recoveries(context: &Context, scene: Scene) -> Result<Tally, String> {
         }
     }
     let pairs = points.split_off(singles);
-    let (singles, pairs) =
-        if context.full { (points, pairs) } else { (spread(points, 100), spread(pairs, 220)) };
+    let (singles, pairs) = match context.full {
+        true => (points, spread(pairs, PAIRS)),
+        false => (spread(points, 100), spread(pairs, 220)),
+    };
     let mut tally = check_all(context, "fault in undo", scene, singles)?;
     tally.add(check_all(context, "pair of faults", scene, pairs)?);
     Ok(tally)
