@@ -205,6 +205,27 @@ fn two_environments_are_planned_each_for_itself() {
 }
 
 #[test]
+fn a_device_manifest_speaks_for_its_own_environment_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let build = |name: &str, manifest: &str| {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+        let builder = SdkTree::builder()
+            .line("libraries/lib/libb.so.1 library libb.so.1 1")
+            .line("devel/lib/libb.so.1 copy libraries/lib/libb.so.1")
+            .line("devel/lib/c.co text c");
+        builder.line(manifest).build(&dir.path().join(name))
+    };
+    let one = build("one", "manifest libraries gfx942 lib/libb.so.1 lib/c.co");
+    let other = build("other", "# none");
+    let both = plan(&[one.trees(), other.trees()].concat(), &options(), &|_| {}).unwrap();
+    let left: Vec<_> = both.left_alone.iter().map(|left| &left.path).collect();
+    assert_eq!(left, [&one.path("devel/lib/libb.so.1")], "{both:?}");
+    let linked: Vec<_> = both.linked.iter().map(|linked| &linked.path).collect();
+    assert_eq!(linked, [&other.path("devel/lib/libb.so.1")], "{both:?}");
+    assert_eq!(both.notes.iter().filter(|note| note.contains("the device manifest's entry")).count(), 1);
+}
+
+#[test]
 fn freed_bytes_are_those_of_inodes_without_names() {
     let dir = tempfile::tempdir().unwrap();
     let tree = SdkTree::builder().library("core", "lib/libX.so.3", &["libX.so"]).build(dir.path());
