@@ -113,6 +113,29 @@ fn what_a_patch_made_or_removed_without_a_record_is_taken_back_whole_or_not_at_a
     }
 }
 
+/// Neither has a row in what the RECORD was: a file that is made, and a RECORD that does not list itself.
+#[test]
+fn what_no_row_tells_of_belongs_to_the_package_all_the_same() {
+    let rows = row("demo/a.py", "old\n");
+    let (record, metadata) = ("demo-1.dist-info/RECORD", "Metadata-Version: 2.1\nName: demo\nVersion: 1\n");
+    let files = [("demo/a.py", "old\n"), ("demo-1.dist-info/METADATA", metadata), (record, &rows)];
+    let site = Site::new(&files);
+    let before = snapshot(&site.path);
+    let folder = tempfile::tempdir().unwrap();
+    let patch = "--- a/demo/a.py\n+++ b/demo/a.py\n@@ -1 +1 @@\n-old\n+new\n\
+                 --- /dev/null\n+++ b/demo/made.py\n@@ -0,0 +1 @@\n+new\n";
+    fs::write(folder.path().join("p.patch"), patch).unwrap();
+    assert_eq!(on(&site.path, &["patch", "--from", folder.path().to_str().unwrap()]).0, Some(0));
+    assert!(reads(&site, record).contains("demo/made.py,"));
+    fs::write(site.at("demo/made.py"), "somebody's\n").unwrap();
+    let (code, report) = dry_and_real(&site.path, &[]);
+    assert_eq!((code, &report["undo"]["restored"]), (Some(3), &0.into()), "{report:#}");
+    assert!(reads(&site, record).contains("demo/made.py,"));
+    fs::write(site.at("demo/made.py"), "new\n").unwrap();
+    assert_eq!(on(&site.path, &["undo"]).0, Some(0));
+    assert_same(&before, &snapshot(&site.path));
+}
+
 /// What another package of a shared directory brought stays that one's when the first is uninstalled.
 #[test]
 fn packages_that_share_a_directory_are_taken_back_each_for_itself() {
