@@ -6,6 +6,7 @@ use std::process::Command;
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use rocm_fixup::model::Entry;
+use rocm_fixup::undo::undo;
 use sha2::{Digest as _, Sha256};
 
 use crate::apply::{Site, edit};
@@ -134,6 +135,33 @@ fn what_no_row_tells_of_belongs_to_the_package_all_the_same() {
     fs::write(site.at("demo/made.py"), "new\n").unwrap();
     assert_eq!(on(&site.path, &["undo"]).0, Some(0));
     assert_same(&before, &snapshot(&site.path));
+}
+
+/// Also where site-packages is called otherwise, and in a second one.
+#[test]
+fn packages_without_a_record_are_taken_back_each_for_itself() {
+    let files = [("a/a.py", "old\n"), ("b/b.py", "old\n")];
+    for name in ["site-packages", "lib"] {
+        let (mut site, second) = (Site::new(&files), Site::new(&files));
+        let renamed = site.path.with_file_name(name);
+        fs::rename(&site.path, &renamed).unwrap();
+        site.path = renamed;
+        let mut plan = site.plan(vec![]);
+        plan.roots.push(second.path.clone());
+        for (root, place) in [&site, &second].into_iter().enumerate() {
+            for (file, _) in files {
+                edit(place, &mut plan, file, "NEW\n");
+                plan.changes.last_mut().unwrap().at.root = root;
+            }
+        }
+        let (record, outcome) = site.run(plan);
+        assert!(outcome.failed.is_none(), "{:?}", outcome.failed);
+        [&site, &second].iter().for_each(|place| fs::write(place.at("a/a.py"), "somebody's\n").unwrap());
+        let allowed = [site.path.clone(), second.path.clone()];
+        let undone = undo(&record, &site.journal(), &allowed).unwrap();
+        assert_eq!((undone.restored.len(), undone.refused.len()), (2, 2), "{undone:?}");
+        assert_eq!([&site, &second].map(|place| reads(place, "b/b.py")), ["old\n"; 2]);
+    }
 }
 
 /// What another package of a shared directory brought stays that one's when the first is uninstalled.
