@@ -164,6 +164,36 @@ fn packages_without_a_record_are_taken_back_each_for_itself() {
     }
 }
 
+#[test]
+fn a_record_speaks_for_its_own_package_in_its_own_site_packages_only() {
+    let record = "a-1.dist-info/RECORD";
+    let rows = format!("{}{record},,\n", row("a/a.py", "old\n"));
+    let site = Site::new(&[("a/a.py", "old\n"), (record, &rows), ("other/made.py", "")]);
+    let second = Site::new(&[("a/a.py", "old\n"), ("a/made.py", "")]);
+    let mut plan = site.plan(vec![]);
+    plan.roots.push(second.path.clone());
+    let files = [(0, "a/a.py"), (0, record), (0, "other/made.py"), (1, "a/a.py"), (1, "a/made.py")];
+    for (root, file) in files {
+        let place = [&site, &second][root];
+        edit(place, &mut plan, file, "NEW\n");
+        let change = plan.changes.last_mut().unwrap();
+        change.at.root = root;
+        if file.ends_with("made.py") {
+            (change.before, change.seen) = (Entry::Absent, None);
+            fs::remove_file(place.at(file)).unwrap();
+        }
+    }
+    let (run, outcome) = site.run(plan);
+    assert!(outcome.failed.is_none(), "{:?}", outcome.failed);
+    for theirs in [site.at("other/made.py"), second.at("a/a.py")] {
+        fs::write(theirs, "somebody's\n").unwrap();
+    }
+    let allowed = [site.path.clone(), second.path.clone()];
+    let undone = undo(&run, &site.journal(), &allowed).unwrap();
+    assert_eq!((undone.restored.len(), undone.refused.len()), (2, 3), "{undone:?}");
+    assert_eq!((reads(&site, "a/a.py"), reads(&site, record)), ("old\n".to_owned(), rows));
+}
+
 /// What another package of a shared directory brought stays that one's when the first is uninstalled.
 #[test]
 fn packages_that_share_a_directory_are_taken_back_each_for_itself() {
