@@ -194,6 +194,40 @@ fn a_record_speaks_for_its_own_package_in_its_own_site_packages_only() {
     assert_eq!((reads(&site, "a/a.py"), reads(&site, record)), ("old\n".to_owned(), rows));
 }
 
+#[test]
+fn a_file_that_the_next_release_brings_to_a_second_site_packages_stays_too() {
+    let (site, second) = (Site::new(&[("b/b.py", "old\n")]), Site::new(&[("a/a.py", "old\n")]));
+    let mut plan = site.plan(vec![]);
+    plan.roots.push(second.path.clone());
+    edit(&site, &mut plan, "b/b.py", "NEW\n");
+    edit(&second, &mut plan, "a/a.py", "NEW\n");
+    plan.changes.last_mut().unwrap().at.root = 1;
+    let (run, _) = site.run(plan);
+    fs::create_dir(second.at("a-2.dist-info")).unwrap();
+    fs::write(second.at("a-2.dist-info/RECORD"), row("a/a.py", "NEW\n")).unwrap();
+    let allowed = [site.path.clone(), second.path.clone()];
+    let undone = undo(&run, &site.journal(), &allowed).unwrap();
+    assert_eq!((undone.restored.len(), undone.refused.len()), (1, 1), "{undone:?}");
+    assert_eq!((reads(&site, "b/b.py"), reads(&second, "a/a.py")), ("old\n".to_owned(), "NEW\n".to_owned()));
+}
+
+/// It is absent because the run removed it, not because somebody uninstalled it: its directory is there.
+#[test]
+fn what_a_patch_removed_comes_back_though_its_record_is_gone() {
+    let record = "demo-1.dist-info/RECORD";
+    let rows = format!("{}{record},,\n", row("demo/a.py", "old\n"));
+    let site = Site::new(&[("demo/a.py", "old\n"), ("demo/mine.py", ""), (record, &rows)]);
+    let mut plan = site.plan(vec![]);
+    edit(&site, &mut plan, "demo/a.py", "");
+    plan.changes.last_mut().unwrap().after = Entry::Absent;
+    edit(&site, &mut plan, record, "NEW\n");
+    site.run(plan);
+    fs::remove_dir_all(site.at("demo-1.dist-info")).unwrap();
+    let undone = site.undo_newest();
+    assert_eq!((undone.restored.len(), undone.gone.len(), undone.refused.len()), (1, 1, 0), "{undone:?}");
+    assert_eq!(reads(&site, "demo/a.py"), "old\n");
+}
+
 /// What another package of a shared directory brought stays that one's when the first is uninstalled.
 #[test]
 fn packages_that_share_a_directory_are_taken_back_each_for_itself() {
