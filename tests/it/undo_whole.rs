@@ -228,6 +228,20 @@ fn what_a_patch_removed_comes_back_though_its_record_is_gone() {
     assert_eq!(reads(&site, "demo/a.py"), "old\n");
 }
 
+/// Its metadata is there, with another RECORD or none.
+#[test]
+fn a_file_that_is_missing_from_what_is_installed_was_not_uninstalled() {
+    for rewritten in [true, false] {
+        let (site, _) = patched(&[("kern", &["kern/a.py"])]);
+        fs::remove_file(site.at("kern/a.py")).unwrap();
+        let record = site.at("kern-1.dist-info/RECORD");
+        if rewritten { fs::write(record, "kern/b.py,,\n") } else { fs::remove_file(record) }.unwrap();
+        let undone = site.undo_newest();
+        assert_eq!((undone.gone.len(), undone.refused.len()), (0, 2), "{undone:?}");
+        assert_eq!(site.journal().runs().unwrap().len(), 1, "the originals stay");
+    }
+}
+
 /// What another package of a shared directory brought stays that one's when the first is uninstalled.
 #[test]
 fn packages_that_share_a_directory_are_taken_back_each_for_itself() {
