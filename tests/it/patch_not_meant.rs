@@ -127,6 +127,37 @@ fn what_is_patched_from_above_site_packages_is_seen_to_as_if_from_within() {
 }
 
 #[test]
+fn a_directory_without_the_marker_of_a_target_is_none() {
+    let site = Site::new();
+    let recipe = of_demo(&site, "demo");
+    let text = fs::read_to_string(&recipe).unwrap();
+    fs::write(&recipe, text.replace("roots = [", "marker = \"mark\", roots = [")).unwrap();
+    let before = snapshot(&site.at("demo"));
+    let report = json(&patch(&site, &recipe).output().unwrap());
+    assert_ne!(report["patches"][0]["state"], "applied", "{report}");
+    assert_same(&before, &snapshot(&site.at("demo")));
+    fs::write(site.at("demo/mark"), "").unwrap();
+    let report = json(&patch(&site, &recipe).output().unwrap());
+    assert_eq!(report["patches"][0]["state"], "applied", "{report}");
+}
+
+#[test]
+fn directories_above_site_packages_may_be_called_like_the_journal() {
+    let top = tempfile::tempdir().unwrap();
+    let file = top.path().join(".rocm-fixup/site-packages/demo/a.py");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "old\n").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("p.patch"), "--- a/demo/a.py\n+++ b/demo/a.py\n@@ -1 +1 @@\n-old\n+new\n")
+        .unwrap();
+    let mut command = tool(&["patch", "--from"]);
+    let site = top.path().join(".rocm-fixup/site-packages");
+    let output = command.arg(folder.path()).arg("--site-packages").arg(site).output().unwrap();
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    assert_eq!(fs::read_to_string(file).unwrap(), "new\n");
+}
+
+#[test]
 fn a_recipe_for_the_journal_or_a_stage_is_refused() {
     let site = Site::new();
     let folder = site.patch("first", "demo/b.py", "two", "TWO");
