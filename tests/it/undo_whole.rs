@@ -228,6 +228,21 @@ fn what_a_patch_removed_comes_back_though_its_record_is_gone() {
     assert_eq!(reads(&site, "demo/a.py"), "old\n");
 }
 
+#[test]
+fn what_a_patch_removed_is_gone_when_its_directory_is() {
+    let record = "demo-1.dist-info/RECORD";
+    let rows = format!("{}{record},,\n", row("demo/a.py", "old\n"));
+    let site = Site::new(&[("demo/a.py", "old\n"), (record, &rows)]);
+    let mut plan = site.plan(vec![]);
+    edit(&site, &mut plan, "demo/a.py", "");
+    plan.changes.last_mut().unwrap().after = Entry::Absent;
+    edit(&site, &mut plan, record, "NEW\n");
+    site.run(plan);
+    ["demo", "demo-1.dist-info"].iter().for_each(|name| fs::remove_dir_all(site.at(name)).unwrap());
+    let undone = site.undo_newest();
+    assert_eq!((undone.restored.len(), undone.gone.len(), undone.refused.len()), (0, 2, 0), "{undone:?}");
+}
+
 /// Its metadata is there, with another RECORD or none.
 #[test]
 fn a_file_that_is_missing_from_what_is_installed_was_not_uninstalled() {
