@@ -141,6 +141,30 @@ fn a_directory_without_the_marker_of_a_target_is_none() {
     assert_eq!(report["patches"][0]["state"], "applied", "{report}");
 }
 
+/// Of its roots one is a file, and one is told twice.
+#[test]
+fn a_target_is_each_directory_once() {
+    let site = Site::new();
+    let recipe = of_demo(&site, "DEMO");
+    let text = fs::read_to_string(&recipe).unwrap();
+    fs::write(&recipe, text.replace("[\"demo\"]", "[\"demo/b.py\", \"demo\", \"demo\"]")).unwrap();
+    let report = json(&patch(&site, &recipe).output().unwrap());
+    assert_eq!(report["patches"][0]["state"], "applied", "{report}");
+    assert_eq!(report["patches"][0]["files"].as_array().unwrap().len(), 1, "{report}");
+}
+
+#[test]
+fn a_variable_that_is_no_absolute_path_gives_no_root() {
+    let site = Site::new();
+    let recipe = of_demo(&site, "demo");
+    let text = fs::read_to_string(&recipe).unwrap();
+    fs::write(&recipe, text.replace("[\"demo\"]", "[\"$PLACE\"]")).unwrap();
+    let before = snapshot(&site.at("demo"));
+    let report = json(&patch(&site, &recipe).env("PLACE", "demo").output().unwrap());
+    assert_ne!(report["patches"][0]["state"], "applied", "{report}");
+    assert_same(&before, &snapshot(&site.at("demo")));
+}
+
 #[test]
 fn directories_above_site_packages_may_be_called_like_the_journal() {
     let top = tempfile::tempdir().unwrap();
