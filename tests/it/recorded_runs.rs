@@ -231,3 +231,17 @@ fn an_uninstalled_patched_package_does_not_hold_up_another() {
     assert!(!site.at("gone/a.py").exists());
     assert!(site.journal().runs().unwrap().is_empty());
 }
+
+#[test]
+fn a_record_under_another_number_is_not_believed() {
+    let site = Site::new(&[("a/a.py", "one\n")]);
+    let mut plan = site.plan(vec![]);
+    edit(&site, &mut plan, "a/a.py", "ONE\n");
+    site.run(plan);
+    let journal = site.at(".rocm-fixup");
+    fs::rename(journal.join("0001.plan"), journal.join("0002.plan")).unwrap();
+    let (code, report) = on(&site.path, &["undo"]);
+    assert_ne!(code, Some(0), "{report:#}");
+    assert!(text(&report).contains("says that it is run 0001"), "{report:#}");
+    assert_eq!(fs::read(site.at("a/a.py")).unwrap(), b"ONE\n");
+}
