@@ -259,6 +259,8 @@ fn device_links_are_re_made_on_a_fresh_inode_with_a_fresh_time() {
     ]);
     let (_, outcome) = site.run(plan);
     assert!(outcome.refused.is_empty() && outcome.failed.is_none(), "{outcome:?}");
+    let age = site.at("lib/k").metadata().unwrap().modified().unwrap().elapsed().unwrap();
+    assert!(age.as_secs() < 600, "{age:?}");
     let (lib, d) = (site.id("lib/k"), site.id("d/k"));
     assert_eq!(lib.ino, d.ino);
     assert_ne!(lib.ino, old.ino);

@@ -245,3 +245,17 @@ fn a_record_under_another_number_is_not_believed() {
     assert!(text(&report).contains("says that it is run 0001"), "{report:#}");
     assert_eq!(fs::read(site.at("a/a.py")).unwrap(), b"ONE\n");
 }
+
+#[test]
+fn only_a_run_of_the_same_command_and_recipe_goes_on_from_another() {
+    let site = Site::new(&[("a/a.py", "one\n")]);
+    let mut plan = site.plan(vec![]);
+    edit(&site, &mut plan, "a/a.py", "ONE\n");
+    let (mut record, _) = site.run(plan.clone());
+    assert!(record.is_gone_on_by("test", None, &plan));
+    assert!(!record.is_gone_on_by("dedup", None, &plan));
+    assert!(!record.is_gone_on_by("test", Some("mine"), &plan));
+    assert_eq!(record.flaw(&record.id), None);
+    record.plan.changes[0].at.root = record.plan.roots.len();
+    assert!(record.flaw(&record.id).unwrap().contains("names a root"));
+}
