@@ -53,10 +53,15 @@ fn change(at: &str, before: Entry, after: Entry) -> Change {
 
 #[test]
 fn a_planted_record_never_reaches_outside_the_tree() {
-    for root in ["/etc", "/", "..", "relative"] {
+    for root in ["/etc", "/", "..", "dots", "relative"] {
         let (site, _) = site();
         let outside = site.path.parent().unwrap().to_path_buf();
-        let root = if root == ".." { outside.clone() } else { PathBuf::from(root) };
+        let root = match root {
+            ".." => outside.clone(),
+            // By its components it lies below site-packages.
+            "dots" => site.at(".."),
+            other => PathBuf::from(other),
+        };
         let plan = Plan {
             roots: vec![root],
             changes: vec![change("secret", evil(b"evil"), Entry::Absent)],
