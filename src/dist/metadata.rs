@@ -36,17 +36,17 @@ pub fn extras(dist: &Distribution) -> Result<Vec<String>> {
 fn header(dist: &Distribution, wanted: &str) -> Result<Vec<String>> {
     let doing = || format!("can't read the metadata in `{}`", dist.dist_info.display());
     let text = text(&dist.dist_info).with_context(doing)?;
-    if is_cut(&text) {
-        // What stands behind is as true as what was read, and might be the one dependency that isn't met.
+    let block = parse_headers(&text);
+    // What stands behind is as true as what was read, and might be the one dependency that isn't met.
+    let goes_on = block.broken_by.as_ref().map_or(!block.ended, |line| text.ends_with(line.as_bytes()));
+    if goes_on && text.len() as u64 >= HEADERS {
         return Err(anyhow!("its headers are longer than {} KiB", HEADERS / 1024)).with_context(doing);
     }
-    let headers = parse_headers(&text).into_iter();
+    if let Some(line) = block.broken_by {
+        return Err(anyhow!("Python sees no header behind `{line}`, which is none")).with_context(doing);
+    }
+    let headers = block.headers.into_iter();
     Ok(headers.filter(|(key, _)| key == wanted).map(|(_, value)| value).collect())
-}
-
-/// Whether [`HEADERS`] was too little to see the end of the headers.
-fn is_cut(text: &[u8]) -> bool {
-    text.len() as u64 >= HEADERS && !String::from_utf8_lossy(text).lines().any(|line| line.trim().is_empty())
 }
 
 /// Why a metadata directory tells no name that Python would see; `None` where it does.
@@ -59,14 +59,13 @@ pub(super) fn in_doubt(dir: &Path) -> Option<String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Some("has no METADATA".into()),
         Err(error) => return Some(format!("has a METADATA that can't be read: {error}")),
     };
-    // After a first line that is no header, Python takes all for the description; a byte order mark is enough.
-    let key = text.split(|&byte| byte == b':' || byte == b'\n').next().unwrap_or_default();
-    let is_header = key.iter().all(u8::is_ascii_graphic) && text.get(key.len()) == Some(&b':');
-    if !text.is_empty() && !is_header {
+    let block = parse_headers(&text);
+    // A byte order mark before the first one is enough.
+    if block.headers.is_empty() && block.broken_by.is_some() {
         return Some("has a METADATA that doesn't begin with a header: Python sees none in it".into());
     }
     let named = |(key, value): &(String, String)| key == "name" && !value.is_empty();
-    (!parse_headers(&text).iter().any(named)).then(|| "has no Name in its METADATA".into())
+    (!block.headers.iter().any(named)).then(|| "has no Name in its METADATA".into())
 }
 
 /// Whether anything is there under the name of a metadata file.
@@ -92,9 +91,9 @@ fn egg_info(dist: &Distribution) -> Result<String> {
     }
 }
 
-/// The headers of METADATA or PKG-INFO: lower-case keys, folded lines joined. Whatever isn't a header is passed over.
+/// The headers of METADATA or PKG-INFO, as far as Python sees them.
 pub(super) fn headers(dir: &Path) -> io::Result<Vec<(String, String)>> {
-    Ok(parse_headers(&text(dir)?))
+    Ok(parse_headers(&text(dir)?).headers)
 }
 
 /// The beginning of METADATA or PKG-INFO, with all headers if they are of any reasonable length.
@@ -116,24 +115,47 @@ fn text(dir: &Path) -> io::Result<Vec<u8>> {
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// The headers in the text of METADATA; public for the fuzz target.
+/// The headers before a description.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct HeaderBlock {
+    /// Lower-case keys; folded lines are joined.
+    pub headers: Vec<(String, String)>,
+    /// An empty line or one that is no header came.
+    pub ended: bool,
+    /// The line that is no header.
+    pub broken_by: Option<String>,
+}
+
+/// The headers in the text of METADATA as Python's `email.parser` sees them, with which pip and `importlib.metadata`
+/// read: they end at an empty line or at one that is no header. A line of blanks goes on with the header before it,
+/// as in the licence texts that many wheels have there. Public for the fuzz target.
 #[must_use]
-pub fn parse_headers(text: &[u8]) -> Vec<(String, String)> {
-    let mut headers: Vec<(String, String)> = Vec::new();
-    for line in String::from_utf8_lossy(text).lines() {
-        if line.trim().is_empty() {
+pub fn parse_headers(text: &[u8]) -> HeaderBlock {
+    let mut block = HeaderBlock::default();
+    let text = String::from_utf8_lossy(text).replace("\r\n", "\n");
+    for line in text.split_terminator(['\n', '\r']) {
+        if line.is_empty() {
+            block.ended = true;
             break;
         }
         if line.starts_with([' ', '\t']) {
-            if let Some((_, value)) = headers.last_mut() {
+            if let Some((_, value)) = block.headers.last_mut() {
                 value.push(' ');
                 value.push_str(line.trim());
             }
-        } else if let Some((key, value)) = line.split_once(':') {
-            headers.push((key.trim().to_ascii_lowercase(), value.trim().to_owned()));
+        } else if let Some((key, value)) = line.split_once(':').filter(|(key, _)| is_key(key)) {
+            block.headers.push((key.to_ascii_lowercase(), value.trim().to_owned()));
+        } else if !line.starts_with("From ") {
+            block.ended = true;
+            block.broken_by = Some(line.to_owned());
+            break;
         }
     }
-    headers
+    block
+}
+
+fn is_key(key: &str) -> bool {
+    key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// What `direct_url.json` (PEP 610) says about an install that didn't come from an index.

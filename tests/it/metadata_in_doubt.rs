@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocm_fixup::check::Verdict;
+use rocm_fixup::dist::parse_headers;
 
 use crate::cli::{json, tool};
-use crate::python_support::{distribution, output, python};
+use crate::python_support::{distribution, output, pip_install, pip_python, python};
 use crate::require::{environment, expect, site};
 
 /// What can be in the way of a name, and a part of what is said of it.
@@ -117,5 +118,58 @@ fn a_check_for_what_may_be_installed_is_made() {
             "{kind}: {report}"
         );
         assert!(verdict("imports") != "skipped", "{kind}: {report}");
+    }
+}
+
+#[test]
+fn dependencies_behind_blank_lines_of_a_licence_count_as_python_counts_them() {
+    let (_dir, site) = site();
+    // As contourpy and matplotlib have it: the licence's empty lines are blanks here, which go on with the header.
+    let licence =
+        "License: BSD\n        \n        Copyright\n\t\nFrom x\n: y\nRequires-Dist: numpy>=1.25\r\n";
+    distribution(&site, "contourpy", "1.3.3", licence);
+    let ask = "import importlib.metadata as m, sys\nd = next(m.distributions(name='contourpy', path=sys.argv[1:]))\n\
+               print(d.metadata.get_all('Requires-Dist'))";
+    let said = output(&python(), [OsStr::new("-c"), OsStr::new(ask), site.as_os_str()]);
+    assert_eq!(said, "['numpy>=1.25']");
+    let env = environment(Some(&python()), &site);
+    expect(&env, "requires-met contourpy", Verdict::Fail, &["numpy>=1.25: not installed"]);
+}
+
+#[test]
+fn what_python_cannot_see_of_dependencies_is_no_ok() {
+    let (_dir, site) = site();
+    for (name, line) in [("torn", "a line"), ("spaced", "Key : x"), ("formfeed", "\x0c")] {
+        distribution(&site, name, "1.0", &format!("{line}\nRequires-Dist: gone\n"));
+        let dist_info = site.join(format!("{name}-1.0.dist-info"));
+        let ask = "import email, sys\nprint(email.message_from_file(open(sys.argv[1])).get('Requires-Dist'))";
+        let metadata = dist_info.join("METADATA");
+        assert_eq!(output(&python(), [OsStr::new("-c"), OsStr::new(ask), metadata.as_os_str()]), "None");
+        let env = environment(Some(&python()), &site);
+        let why = &["Python sees no header behind", line.trim()];
+        expect(&env, &format!("requires-met {name}"), Verdict::Unproven, why);
+    }
+}
+
+/// With whole wheels: the licences of both stand among their headers, blank lines in them.
+#[test]
+fn wheels_have_the_dependencies_that_python_sees() {
+    let Some(pip) = pip_python() else { return };
+    let (_dir, site) = site();
+    for name in ["contourpy", "matplotlib"] {
+        pip_install(&pip, &site, name);
+        let ask = "import importlib.metadata as m, sys\n\
+                   print('\\n'.join(next(m.distributions(name=sys.argv[1], path=sys.argv[2:])).requires))";
+        let said = output(&pip, [OsStr::new("-c"), OsStr::new(ask), OsStr::new(name), site.as_os_str()]);
+        let metadata = fs::read_dir(&site).unwrap().map(|entry| entry.unwrap().path());
+        let metadata = metadata.map(|path| path.join("METADATA")).find(|path| {
+            path.exists() && path.parent().unwrap().file_name().unwrap().to_str().unwrap().starts_with(name)
+        });
+        let found = parse_headers(&fs::read(metadata.unwrap()).unwrap());
+        let wanted = found.headers.into_iter().filter(|(key, _)| key == "requires-dist");
+        assert_eq!(wanted.map(|(_, value)| value).collect::<Vec<_>>().join("\n"), said, "{name}");
+        assert!(said.contains("numpy"), "{name}: {said}");
+        let env = environment(Some(&pip), &site);
+        expect(&env, &format!("requires-met {name}"), Verdict::Fail, &["numpy>=1"]);
     }
 }
