@@ -27,14 +27,10 @@ impl Area {
     /// # Errors
     /// The system's words.
     pub fn of_file(fd: RawFd, most: u64) -> io::Result<Self> {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: plain calls on a descriptor that was handed to this process, and a pointer to a local.
+        // Beyond the first limit the system would not refuse but kill. What counts as memory is the module's.
+        let size = most.min(limit(libc::RLIMIT_FSIZE)?).min(limit(libc::RLIMIT_AS)? / 16) as usize;
+        // SAFETY: plain calls on a descriptor that was handed to this process.
         unsafe {
-            // Beyond this limit the system would not refuse but kill.
-            if libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            let size = most.min(limit.rlim_cur) as usize;
             if libc::ftruncate(fd, size as libc::off_t) != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -89,6 +85,14 @@ impl Area {
         let all = unsafe { std::slice::from_raw_parts(self.base, self.size) };
         all.iter().copied().take_while(|byte| *byte != 0).collect()
     }
+}
+
+/// In bytes.
+fn limit(of: libc::__rlimit_resource_t) -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a plain call with a pointer to a local.
+    let done = unsafe { libc::getrlimit(of, &raw mut limit) };
+    if done == 0 { Ok(limit.rlim_cur) } else { Err(io::Error::last_os_error()) }
 }
 
 impl Drop for Area {

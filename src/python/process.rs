@@ -41,11 +41,14 @@ pub struct Start<'a> {
 }
 
 /// A duplicate with a number that shells and interpreters leave alone, closed on exec except where it is handed over.
+/// Where no number is as high (`ulimit -n`), one from the upper half.
 ///
 /// # Errors
 /// If there are too many open files.
 pub fn high(file: impl AsFd) -> Result<OwnedFd> {
-    rustix::io::fcntl_dupfd_cloexec(file, 90).context("can't duplicate a file descriptor")
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let lowest = (most / 2).min(90) as RawFd;
+    rustix::io::fcntl_dupfd_cloexec(file, lowest).context("can't duplicate a file descriptor")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +125,9 @@ fn spawn(start: &Start<'_>, mark: &str) -> io::Result<(Tail, Tail, std::process:
         }
         Ok(())
     };
+    // Where our parent ignored the signal, the kernel would throw away how the child ended.
+    // SAFETY: a plain call; nothing here handles that signal.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     // SAFETY: between fork and exec only system calls are made, and nothing allocates.
     unsafe { command.pre_exec(prepare) };
     let child = command.spawn()?;

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::Command;
 
 use rocm_fixup::fsops::write_report;
 
@@ -160,4 +161,78 @@ fn whatever_can_be_written_to_is() {
     }
     let summary = fs::read_to_string(at("summary.md")).unwrap();
     assert!(summary.starts_with("theirs\n###"), "{summary}");
+}
+
+/// As a container gets a single file by `--volume`: nothing can take its place.
+#[test]
+fn a_mounted_file_is_written_into() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = Builder::standard().build(dir.path());
+    tree.reshape(Form::Split);
+    for file in ["outside", "report"] {
+        fs::write(dir.path().join(file), "something that is longer than nothing".repeat(999)).unwrap();
+    }
+    let before = snapshot(&tree.top);
+    let run = |options: &str| {
+        let script = format!(
+            "mount --bind {options} outside report || exit 77; \
+             exec \"$1\" dedup --site-packages \"$2\" --output json=report"
+        );
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--map-root-user", "--mount", "sh", "-c", &script, "sh"]).current_dir(dir.path());
+        unshare.arg(env!("CARGO_BIN_EXE_rocm-fixup")).arg(&tree.site_packages).output().unwrap()
+    };
+    let done = run("-o ro");
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    if done.status.code() == Some(77) || stderr.contains("unshare") {
+        eprintln!("not run: no mount namespace here: {stderr}");
+        return;
+    }
+    assert_eq!(done.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("hint: nothing was done"), "{stderr}");
+    assert_same(&before, &snapshot(&tree.top));
+    let done = run("");
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    let report: serde_json::Value =
+        serde_json::from_slice(&fs::read(dir.path().join("outside")).unwrap()).unwrap();
+    assert_eq!(report["exit_code"], 0);
+    let entries = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(!entries.into_iter().any(|name| name.to_string_lossy().starts_with(".rocm-fixup")));
+}
+
+/// In somebody else's directory a file can be written, and not be replaced; under another name it may be anybody's.
+#[test]
+fn a_writable_file_in_a_directory_that_is_not_is_written_into_unless_it_has_other_names() {
+    let tools = Command::new("setpriv").arg("--version").output().is_ok();
+    if !rustix::process::geteuid().is_root() || !tools {
+        eprintln!("not run: only root can make another's files, and setpriv(1) become another");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let tree = Builder::standard().build(dir.path());
+    let binary = dir.path().join("rocm-fixup");
+    fs::copy(env!("CARGO_BIN_EXE_rocm-fixup"), &binary).unwrap();
+    assert!(Command::new("chmod").args(["-R", "a+rX"]).arg(dir.path()).status().unwrap().success());
+    let place = dir.path().join("place");
+    fs::create_dir(&place).unwrap();
+    for file in ["report", "twice"] {
+        fs::write(place.join(file), "before").unwrap();
+        fs::set_permissions(place.join(file), fs::Permissions::from_mode(0o666)).unwrap();
+    }
+    fs::hard_link(place.join("twice"), place.join("other")).unwrap();
+    let call = |file: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "4242", "--regid", "4242", "--clear-groups"]).arg(&binary);
+        command.args(["dedup", "--dry-run", "--site-packages"]).arg(&tree.site_packages);
+        let output = format!("json={}", place.join(file).display());
+        command.args(["--output", &output]).output().unwrap()
+    };
+    let done = call("report");
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    let report: serde_json::Value = serde_json::from_slice(&fs::read(place.join("report")).unwrap()).unwrap();
+    assert_eq!(report["command"], "dedup");
+    for file in ["twice", "new"] {
+        assert_eq!(call(file).status.code(), Some(1), "{file}");
+    }
+    assert_eq!(fs::read(place.join("twice")).unwrap(), b"before");
 }

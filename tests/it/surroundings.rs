@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::cli::{json, tool};
+use crate::python_support::python;
 use crate::sdk_tree::SdkTree;
 use crate::snapshot::{assert_same, snapshot};
 
@@ -186,4 +187,29 @@ fn reports_never_land_in_the_sdk_nor_on_each_other() {
         .output()
         .unwrap();
     assert_eq!(code(&output), Some(0), "{output:?}");
+}
+
+/// What a shell or a service leaves its children: few numbers for files, little memory, an ignored SIGCHLD.
+#[test]
+fn inherited_limits_that_python_can_live_with_stop_no_check() {
+    let python = python();
+    for around in [
+        &["prlimit", "--nofile=64"][..],
+        &["prlimit", "--nofile=20"],
+        &["prlimit", "--as=75000000"],
+        &["env", "--ignore-signal=CHLD"],
+    ] {
+        let run = |program: &Path, args: &[&str]| {
+            Command::new(around[0]).args(&around[1..]).arg(program).args(args).output().unwrap()
+        };
+        let alone = run(&python, &["-c", "import json"]);
+        assert!(alone.status.success(), "{around:?} is too little for the interpreter: {alone:?}");
+        let args = ["smoke", "json", "--python", python.to_str().unwrap()];
+        let done = run(Path::new(env!("CARGO_BIN_EXE_rocm-fixup")), &args);
+        assert_eq!(code(&done), Some(0), "{around:?}: {done:?}");
+        // And a failure is told as one.
+        let args = ["smoke", "no_such_module", "--python", python.to_str().unwrap()];
+        let done = run(Path::new(env!("CARGO_BIN_EXE_rocm-fixup")), &args);
+        assert_eq!(code(&done), Some(4), "{around:?}: {done:?}");
+    }
 }
