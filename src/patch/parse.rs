@@ -206,7 +206,7 @@ fn epoch(line: &[u8]) -> bool {
         _ => return false,
     };
     let (clock, fraction) = time.split_once('.').unwrap_or((time, ""));
-    let mut parts = clock.split(':').map(|p| p.parse::<i64>().ok());
+    let mut parts = clock.split(':').map(|p| p.parse::<u8>().ok().map(i64::from));
     let (Some(Some(h)), Some(Some(m)), Some(Some(s))) = (parts.next(), parts.next(), parts.next()) else {
         return false;
     };
@@ -241,6 +241,8 @@ mod tests {
             "1970-01-01 00:00:01 +0000",
             "1970-01-01 00:00:00 +0100",
             "2024-01-01 00:00:00 +0000",
+            // So many hours are no minutes in 64 bits.
+            "1970-01-01 4611686018427387904:00:00 +0000",
             "",
             "x y z",
         ] {
