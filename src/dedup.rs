@@ -145,7 +145,7 @@ pub enum Trouble {
     Content,
     /// The same SONAME in the same directory, other bytes.
     AliasContent,
-    /// The owner's file is less readable than the copy, or other attributes differ.
+    /// The owner's file is less readable than the copy, or writable for more, or other attributes differ.
     Metadata,
     /// A file system is mounted on the file or on a directory above it, within the tree.
     Mounted,

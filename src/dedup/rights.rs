@@ -1,10 +1,13 @@
-//! Whether a link may stand for a file: nobody may lose access by it, and no attribute may get lost. No I/O.
+//! Whether a link may stand for a file: nobody may lose access by it, no group and not everybody may get to write it, and no
+//! attribute may get lost. No I/O.
 
 use crate::model::{Meta, Place};
 use crate::scan::Inventory;
 
 const READ: u32 = 0o444;
 const SEARCH: u32 = 0o111;
+/// The user may be another: whoever has the owner's file has what is loaded in any case.
+const OTHERS_WRITE: u32 = 0o022;
 const SET_ID: u32 = 0o6000;
 
 /// Why `owner` can't stand for `copy`, if so. Both metas with their extended attributes.
@@ -23,10 +26,15 @@ pub fn refusal(copy: &Meta, owner: &Meta) -> Option<String> {
             .find(|one| !(copy.xattrs.contains(one) && owner.xattrs.contains(one)));
         return Some(format!("extended attribute {} differs", odd.map_or("?", |one| &one.name)));
     }
-    less(copy, owner, READ).then(|| {
-        let who = |meta: &Meta| format!("mode {:04o} of {}:{}", meta.mode, meta.uid, meta.gid);
-        format!("the owner's file is less readable: {}, the copy has {}", who(owner), who(copy))
-    })
+    let how = if less(copy, owner, READ) {
+        "less readable"
+    } else if owner.mode & !copy.mode & OTHERS_WRITE != 0 {
+        "writable for more"
+    } else {
+        return None;
+    };
+    let who = |meta: &Meta| format!("mode {:04o} of {}:{}", meta.mode, meta.uid, meta.gid);
+    Some(format!("the owner's file is {how}: {}, the copy has {}", who(owner), who(copy)))
 }
 
 /// Why the owner's file can't be reached by all who reach the copy, if so.
@@ -80,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_loses_access() {
+    fn nobody_loses_access_and_no_more_may_write() {
         let cases = [
             ((0o644, 0), (0o644, 0), true),
             ((0o600, 0), (0o644, 0), true),
@@ -91,6 +99,12 @@ mod tests {
             ((0o600, 1), (0o640, 0), false),
             ((0o4755, 0), (0o755, 0), false),
             ((0o755, 0), (0o2755, 0), false),
+            ((0o644, 0), (0o664, 0), false),
+            ((0o664, 0), (0o666, 0), false),
+            ((0o666, 0), (0o644, 0), true),
+            ((0o664, 0), (0o664, 0), true),
+            ((0o444, 0), (0o644, 0), true),
+            ((0o644, 0), (0o646, 1), false),
         ];
         for (copy, owner, fine) in cases {
             assert_eq!(
