@@ -43,6 +43,7 @@ fn header(dist: &Distribution, wanted: &str) -> Result<Vec<String>> {
         return Err(anyhow!("its headers are longer than {} KiB", HEADERS / 1024)).with_context(doing);
     }
     if let Some(line) = block.broken_by {
+        let line: String = line.chars().take(60).collect();
         return Err(anyhow!("Python sees no header behind `{line}`, which is none")).with_context(doing);
     }
     let headers = block.headers.into_iter();

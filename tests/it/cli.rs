@@ -9,6 +9,16 @@ use serde_json::Value;
 use crate::sdk_tree::{Builder, SdkTree};
 use crate::snapshot::{assert_same, snapshot};
 
+/// Whether a test can have files of one user and act as another; says so where it can't.
+pub fn can_become_another() -> bool {
+    let can =
+        rustix::process::geteuid().is_root() && Command::new("setpriv").arg("--version").output().is_ok();
+    if !can {
+        eprintln!("not run: only root can make another's files, and setpriv(1) become another");
+    }
+    can
+}
+
 /// A call of the binary with nothing of this machine's environment in it.
 pub fn tool(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocm-fixup"));

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::cli::{json, tool};
+use crate::cli::{can_become_another, json, tool};
 use crate::python_support::python;
 use crate::sdk_tree::SdkTree;
 use crate::snapshot::{assert_same, snapshot};
@@ -116,9 +116,7 @@ fn a_tree_that_cannot_be_written_to_leaves_no_run_behind() {
 /// Directories that a group may write, and files of root in them: a merge would work, and its undo would not.
 #[test]
 fn files_of_somebody_else_are_not_merged_by_who_could_not_give_them_back() {
-    let tools = Command::new("setpriv").arg("--version").output().is_ok();
-    if !rustix::process::geteuid().is_root() || !tools {
-        eprintln!("not run: only root can make another's files, and setpriv(1) become another");
+    if !can_become_another() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
